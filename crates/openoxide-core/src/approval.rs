@@ -1,0 +1,123 @@
+//! Questions a turn asks before it acts, and the decisions that settle them.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ApprovalId, ThreadId, TurnId};
+
+/// What a turn wants to do and may not do unasked.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalRequest {
+    /// Names the question; the decision must carry it.
+    pub id: ApprovalId,
+    /// The thread that asks.
+    pub thread_id: ThreadId,
+    /// The turn that asks.
+    pub turn_id: TurnId,
+    /// The model's tool call behind it.
+    pub call_id: String,
+    /// Why the model says it needs this.
+    pub justification: Option<String>,
+    /// What is asked.
+    pub action: ApprovalAction,
+}
+
+/// The action under question.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[non_exhaustive]
+pub enum ApprovalAction {
+    /// Run a command.
+    Command {
+        /// The exact argument vector.
+        argv: Vec<String>,
+        /// The directory it runs in.
+        cwd: PathBuf,
+    },
+    /// Change files.
+    Patch {
+        /// The changes, in the patch's order.
+        changes: Vec<FileChange>,
+        /// All of them as one unified diff.
+        unified_diff: String,
+    },
+}
+
+/// One file that a patch changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FileChange {
+    /// Path, relative to the thread's directory where it lies beneath it.
+    pub path: PathBuf,
+    /// What happens to it.
+    pub kind: FileChangeKind,
+    /// Where it moves to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub move_to: Option<PathBuf>,
+}
+
+/// What happens to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileChangeKind {
+    /// It is created.
+    Add,
+    /// Its content or name changes.
+    Update,
+    /// It is removed.
+    Delete,
+}
+
+/// The answer to an [`ApprovalRequest`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decision {
+    /// Do it, once.
+    Approve,
+    /// Do it, and do not ask again on this thread for the same argument vector in the same directory (commands), or
+    /// for any patch (patches).
+    ApproveForThread,
+    /// Do not do it; the turn goes on and the model is told.
+    Deny {
+        /// Which kind of no.
+        reason: DenialReason,
+        /// The decider's own words, told to the model.
+        note: Option<String>,
+    },
+    /// Do not do it and end the turn (`interrupted`).
+    DenyAndStop {
+        /// The decider's own words.
+        note: Option<String>,
+    },
+}
+
+/// Which kind of no a denial was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DenialReason {
+    /// Somebody said no.
+    Declined,
+    /// Somebody dismissed the question, or its turn ended first.
+    Cancelled,
+    /// The answer was an error or not understood.
+    Error,
+    /// No answer came in time.
+    TimedOut,
+    /// Whoever was asked went away.
+    Disconnected,
+    /// There was nobody who could be asked.
+    NotAskable,
+}
+
+/// An action that was not done, as reported in a turn's result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Denial {
+    /// The action, for a person: the command line with control characters made visible, or the files.
+    pub what: String,
+    /// Which kind of no.
+    pub reason: DenialReason,
+}

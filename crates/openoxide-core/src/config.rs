@@ -1,0 +1,149 @@
+//! What core is told when it starts ([`Config`]) and what one thread runs with ([`ThreadConfig`]). Nothing here reads
+//! the environment or a file: the command line fills these in.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openoxide_model::Provider;
+use openoxide_sandbox::{Launcher, SandboxMode};
+use serde::{Deserialize, Serialize};
+
+/// What the process was started with.
+#[derive(Clone)]
+pub struct Config {
+    /// Where rollouts are kept (`<home>/sessions`); `None` keeps everything in memory and writes nothing.
+    pub home: Option<PathBuf>,
+    /// Default directory of threads, absolute; relative directories of threads are resolved against it.
+    pub cwd: PathBuf,
+    /// Default model name.
+    pub model: String,
+    /// Who answers.
+    pub provider: Arc<dyn Provider>,
+    /// Starts commands.
+    pub launcher: Launcher,
+    /// The whole environment of commands, already filtered.
+    pub child_env: BTreeMap<OsString, OsString>,
+    /// Text of the user's own standing instructions, for every thread.
+    pub user_instructions: Option<String>,
+    /// The most bytes of project documents (`AGENTS.md`) given to the model, over all files.
+    pub project_doc_max_bytes: usize,
+    /// The most tokens of one tool's output given to the model, at 4 bytes each.
+    pub tool_output_token_limit: usize,
+    /// How long a question waits for its decision before it counts as denied.
+    pub approval_timeout: Duration,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// A configuration with every default; nothing is written to disk.
+    pub fn new(cwd: PathBuf, model: String, provider: Arc<dyn Provider>, launcher: Launcher) -> Self {
+        Self {
+            home: None,
+            cwd,
+            model,
+            provider,
+            launcher,
+            child_env: BTreeMap::new(),
+            user_instructions: None,
+            project_doc_max_bytes: 32 * 1024,
+            tool_output_token_limit: 10_000,
+            approval_timeout: Duration::from_secs(600),
+            limits: Limits::default(),
+        }
+    }
+
+    /// The default configuration of a thread: full access, every command and patch asked for.
+    pub fn thread_defaults(&self) -> ThreadConfig {
+        ThreadConfig {
+            cwd: self.cwd.clone(),
+            model: self.model.clone(),
+            sandbox: SandboxMode::DangerFullAccess,
+            approval_policy: ApprovalPolicy::Untrusted,
+            base_instructions: None,
+            developer_instructions: None,
+            read_only_tools: false,
+        }
+    }
+}
+
+/// Bounds on what threads may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Threads in memory.
+    pub max_threads: usize,
+    /// Prompts waiting on one thread behind its running turn; steering text counts too.
+    pub max_queued_turns: usize,
+    /// Bytes of one prompt.
+    pub max_prompt_bytes: usize,
+    /// Bytes of all prompts waiting on one thread.
+    pub max_queued_bytes: usize,
+    /// Model requests of one turn.
+    pub max_steps: u32,
+    /// Bytes of deltas that one reader of events may leave unread; what comes beyond is dropped.
+    pub event_queue_bytes: usize,
+    /// Commands that one thread keeps running in the background.
+    pub max_background_commands: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_threads: 4096,
+            max_queued_turns: 64,
+            max_prompt_bytes: 8 << 20,
+            max_queued_bytes: 32 << 20,
+            max_steps: 500,
+            event_queue_bytes: 1 << 20,
+            max_background_commands: 16,
+        }
+    }
+}
+
+/// What one thread runs with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThreadConfig {
+    /// The directory the thread works in; absolute once the thread has started.
+    pub cwd: PathBuf,
+    /// Model name as the provider knows it.
+    pub model: String,
+    /// What commands may touch.
+    pub sandbox: SandboxMode,
+    /// When a person is asked.
+    pub approval_policy: ApprovalPolicy,
+    /// Takes the place of the built-in base instructions.
+    pub base_instructions: Option<String>,
+    /// Standing instructions of the caller, sent ahead of the first prompt.
+    pub developer_instructions: Option<String>,
+    /// A query thread: tools that only read, and no commands.
+    pub read_only_tools: bool,
+}
+
+/// When a person is asked before something is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApprovalPolicy {
+    /// Before every command and patch.
+    Untrusted,
+    /// When the model asks for more than the sandbox allows.
+    OnRequest,
+    /// When the sandbox has stopped a command. Refused until a sandbox is enforced.
+    OnFailure,
+    /// Never.
+    Never,
+}
+
+impl ApprovalPolicy {
+    /// The word used in configuration and arguments.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Untrusted => "untrusted",
+            Self::OnRequest => "on-request",
+            Self::OnFailure => "on-failure",
+            Self::Never => "never",
+        }
+    }
+}

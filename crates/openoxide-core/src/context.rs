@@ -1,0 +1,108 @@
+//! What a thread tells the model ahead of its first prompt: the caller's instructions, the documents of the user and
+//! the project, and where it works. All of it is appended once and never changed, so that a provider's cache of
+//! the conversation's beginning holds; for the same reason nothing here names the date or the time.
+
+mod project_doc;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::path::Path;
+
+use openoxide_model::{HistoryItem, Role};
+
+use crate::thread_state::ContextDue;
+use crate::{ApprovalPolicy, Config, ThreadConfig, instructions};
+
+/// The shell commands are given to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shell {
+    /// bash, wherever it is on the path of commands.
+    Bash,
+    /// The system's sh.
+    Sh,
+}
+
+impl Shell {
+    /// bash if the path of commands has it.
+    pub(crate) fn find(env: &BTreeMap<OsString, OsString>) -> Self {
+        let path = env.get(OsStr::new("PATH")).map_or("/usr/local/bin:/usr/bin:/bin".as_ref(), OsString::as_os_str);
+        let directories = path.as_encoded_bytes().split(|byte| *byte == b':');
+        let mut found = directories.filter_map(|directory| std::str::from_utf8(directory).ok());
+        if found.any(|directory| !directory.is_empty() && Path::new(directory).join("bash").is_file()) {
+            Self::Bash
+        } else {
+            Self::Sh
+        }
+    }
+
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Sh => "sh",
+        }
+    }
+}
+
+/// The items that go ahead of the next prompt, and what a person should be warned of.
+pub(crate) fn due(
+    due: ContextDue,
+    core: &Config,
+    shell: Shell,
+    thread: &ThreadConfig,
+) -> (Vec<HistoryItem>, Vec<String>) {
+    let mut items = Vec::new();
+    let mut warnings = Vec::new();
+    if due == ContextDue::Nothing {
+        return (items, warnings);
+    }
+    if due == ContextDue::Everything {
+        if let Some(text) = thread.developer_instructions.as_deref().filter(|text| !text.trim().is_empty()) {
+            items.push(HistoryItem::Message { role: Role::Developer, text: text.to_owned() });
+        }
+        let documents = project_doc::read(&thread.cwd, core.project_doc_max_bytes);
+        warnings.extend(documents.cut.then(|| {
+            format!(
+                "the project documents (AGENTS.md) are longer than {} bytes; the model was given their beginning",
+                core.project_doc_max_bytes
+            )
+        }));
+        if let Some(text) = project_doc::message(&thread.cwd, core.user_instructions.as_deref(), &documents) {
+            items.push(HistoryItem::Message { role: Role::User, text });
+        }
+    }
+    if thread.read_only_tools {
+        items.push(HistoryItem::Message { role: Role::Developer, text: instructions::READ_ONLY.to_owned() });
+    }
+    items.push(HistoryItem::Message { role: Role::User, text: environment(shell, thread) });
+    (items, warnings)
+}
+
+fn environment(shell: Shell, thread: &ThreadConfig) -> String {
+    let mut text = String::from("<environment_context>\n");
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "cwd: {}", thread.cwd.display());
+    if thread.read_only_tools {
+        let _ = writeln!(text, "sandbox: read-only; no commands can be run and nothing can be changed");
+    } else {
+        let _ = writeln!(text, "sandbox: {}", thread.sandbox.as_str());
+        let _ = writeln!(
+            text,
+            "approvals: {}; {}",
+            thread.approval_policy.as_str(),
+            match thread.approval_policy {
+                ApprovalPolicy::Untrusted => "every command and patch is put to a person first",
+                ApprovalPolicy::OnRequest => {
+                    "commands with `sandbox_permissions: \"require_escalated\"` are put to a person first; use it for \
+                     what is risky or reaches outside the directory"
+                }
+                ApprovalPolicy::OnFailure => "what the sandbox stops is put to a person",
+                ApprovalPolicy::Never => "nobody is asked; be careful",
+            }
+        );
+        let _ = writeln!(text, "shell: {}", shell.name());
+    }
+    text.push_str("</environment_context>");
+    text
+}

@@ -1,0 +1,104 @@
+//! What the patches of one turn changed: each file as the turn first saw it against what the last patch left.
+
+use std::path::{Path, PathBuf};
+
+use openoxide_apply_patch::{Change, unified_diff};
+
+/// The files that patches of one turn have touched, in the order first touched.
+#[derive(Debug, Default)]
+pub(crate) struct TurnDiff {
+    files: Vec<FileState>,
+}
+
+#[derive(Debug)]
+struct FileState {
+    absolute: PathBuf,
+    shown: PathBuf,
+    /// `None`: there was no such file.
+    first: Option<String>,
+    /// `None`: there is no such file any more.
+    last: Option<String>,
+}
+
+impl TurnDiff {
+    /// Notes a change that was made. `root` is the thread's directory: paths beneath it are shown relative to it.
+    pub(crate) fn record(&mut self, root: &Path, change: &Change) {
+        match &change.move_to {
+            None => self.set(root, &change.absolute, change.old.as_deref(), change.new.as_deref()),
+            Some(to) => {
+                let to = change.absolute.parent().map_or_else(|| to.clone(), |_| rebase(change, to));
+                self.set(root, &change.absolute, change.old.as_deref(), None);
+                self.set(root, &to, None, change.new.as_deref());
+            }
+        }
+    }
+
+    fn set(&mut self, root: &Path, absolute: &Path, old: Option<&str>, new: Option<&str>) {
+        if let Some(file) = self.files.iter_mut().find(|file| file.absolute == absolute) {
+            file.last = new.map(str::to_owned);
+            return;
+        }
+        self.files.push(FileState {
+            absolute: absolute.to_owned(),
+            shown: relative(root, absolute),
+            first: old.map(str::to_owned),
+            last: new.map(str::to_owned),
+        });
+    }
+
+    /// The files that are not as the turn found them.
+    pub(crate) fn files_changed(&self) -> Vec<PathBuf> {
+        self.changed().map(|file| file.shown.clone()).collect()
+    }
+
+    /// All changes as one unified diff; `None` when there are none.
+    pub(crate) fn unified(&self) -> Option<String> {
+        let diff: String =
+            self.changed().map(|file| unified_diff(&file.shown, file.first.as_deref(), file.last.as_deref())).collect();
+        (!diff.is_empty()).then_some(diff)
+    }
+
+    fn changed(&self) -> impl Iterator<Item = &FileState> {
+        self.files.iter().filter(|file| file.first != file.last)
+    }
+}
+
+/// A path as it is shown: relative to the root where it lies beneath it.
+pub(crate) fn relative(root: &Path, absolute: &Path) -> PathBuf {
+    absolute.strip_prefix(root).map_or_else(|_| absolute.to_owned(), Path::to_owned)
+}
+
+/// The absolute path that a change moves its file to: `to` is relative to the same root as the change's own path.
+fn rebase(change: &Change, to: &Path) -> PathBuf {
+    let depth = change.path.components().count();
+    change.absolute.ancestors().nth(depth).map_or_else(|| to.to_owned(), |root| root.join(to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_compared_with_what_the_turn_found() {
+        let root = Path::new("/r");
+        let mut diff = TurnDiff::default();
+        let (a, b, c) = (Path::new("/r/a"), Path::new("/r/b"), Path::new("/elsewhere/c"));
+        diff.set(root, a, Some("1\n"), Some("2\n"));
+        diff.set(root, a, Some("2\n"), Some("3\n"));
+        diff.set(root, b, None, Some("new\n"));
+        diff.set(root, b, Some("new\n"), None);
+        diff.set(root, c, Some("gone\n"), None);
+        assert_eq!(diff.files_changed(), [PathBuf::from("a"), c.to_owned()]);
+        let text = diff.unified().unwrap();
+        assert!(text.contains("-1") && text.contains("+3") && !text.contains('2'), "{text}");
+    }
+
+    #[test]
+    fn what_was_undone_is_no_change() {
+        let mut diff = TurnDiff::default();
+        diff.set(Path::new("/r"), Path::new("/r/a"), Some("1\n"), Some("2\n"));
+        diff.set(Path::new("/r"), Path::new("/r/a"), Some("2\n"), Some("1\n"));
+        assert_eq!(diff.unified(), None);
+        assert!(diff.files_changed().is_empty());
+    }
+}

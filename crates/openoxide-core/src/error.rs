@@ -1,0 +1,161 @@
+//! The one error type of this crate. What a turn runs into is not an error here but the turn's result; what a person
+//! denies is an outcome.
+
+use std::path::PathBuf;
+
+use openoxide_sandbox::SandboxMode;
+
+use crate::{ApprovalId, ApprovalPolicy, ThreadId};
+
+/// Why something asked of core was not done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CoreError {
+    /// No thread of this id is in memory.
+    #[error("thread {id} is not known")]
+    ThreadNotFound {
+        /// The id asked for.
+        id: ThreadId,
+    },
+    /// The thread was shut down.
+    #[error("thread {id} is closed")]
+    ThreadClosed {
+        /// The thread.
+        id: ThreadId,
+    },
+    /// The question does not exist, or is settled already.
+    #[error("approval {id} is not pending")]
+    ApprovalNotPending {
+        /// The question named.
+        id: ApprovalId,
+    },
+    /// A prompt without a visible character.
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    /// A prompt over [`crate::Limits::max_prompt_bytes`].
+    #[error("the prompt has {bytes} bytes; at most {max} are allowed")]
+    PromptTooLong {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// As many turns or bytes as may wait on one thread do.
+    #[error("thread {id} has {waiting} prompts waiting, which is all it may queue")]
+    QueueFull {
+        /// The thread.
+        id: ThreadId,
+        /// How many prompts wait.
+        waiting: usize,
+    },
+    /// [`crate::Limits::max_threads`] threads are in memory.
+    #[error("{max} threads are open, which is the most there may be")]
+    TooManyThreads {
+        /// The limit.
+        max: usize,
+    },
+    /// The directory of a new thread does not exist or cannot be reached.
+    #[error("cwd {} cannot be used: {source}", path.display())]
+    CwdUnusable {
+        /// The directory asked for.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The directory of a new thread is something else.
+    #[error("cwd {} is not a directory", path.display())]
+    CwdNotADirectory {
+        /// The path asked for.
+        path: PathBuf,
+    },
+    /// No model is named.
+    #[error("the model name is empty")]
+    EmptyModel,
+    /// The sandbox mode is not enforced by this build, and a mode that is not enforced is not accepted.
+    #[error(
+        "sandbox mode `{}` is refused: this build cannot enforce it yet; allowed: `danger-full-access`",
+        mode.as_str()
+    )]
+    SandboxModeRefused {
+        /// The mode asked for.
+        mode: SandboxMode,
+    },
+    /// The approval policy needs a sandbox that is enforced.
+    #[error(
+        "approval policy `{}` is refused: it asks after the sandbox has stopped a command, and this build enforces no \
+         sandbox yet; allowed: `untrusted`, `on-request`, `never`",
+        policy.as_str()
+    )]
+    ApprovalPolicyRefused {
+        /// The policy asked for.
+        policy: ApprovalPolicy,
+    },
+    /// The rollout could not be written or read.
+    #[error("the rollout of thread {id} cannot be used: {source}")]
+    Rollout {
+        /// The thread.
+        id: ThreadId,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A turn was submitted outside of a tokio runtime.
+    #[error("no async runtime to run the turn on")]
+    NoRuntime,
+}
+
+/// What kind of failure a [`CoreError`] is; a door maps it to its wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// What was asked is wrong; asking otherwise helps.
+    Input,
+    /// A policy says no.
+    Denied,
+    /// Something needed is not there now; asking later may help.
+    Unavailable,
+    /// A fault of this program.
+    Internal,
+}
+
+impl CoreError {
+    /// The kind of the failure.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::ThreadNotFound { .. }
+            | Self::ThreadClosed { .. }
+            | Self::ApprovalNotPending { .. }
+            | Self::EmptyPrompt
+            | Self::PromptTooLong { .. }
+            | Self::CwdUnusable { .. }
+            | Self::CwdNotADirectory { .. }
+            | Self::EmptyModel => ErrorKind::Input,
+            Self::SandboxModeRefused { .. } | Self::ApprovalPolicyRefused { .. } => ErrorKind::Denied,
+            Self::QueueFull { .. } | Self::TooManyThreads { .. } | Self::Rollout { .. } => ErrorKind::Unavailable,
+            Self::NoRuntime => ErrorKind::Internal,
+        }
+    }
+
+    /// What to do about it, where there is something to do.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::ThreadNotFound { .. } => {
+                "use the thread id of an earlier result of this server, or start a new thread; threads do not outlive \
+                 the server yet"
+            }
+            Self::ThreadClosed { .. } => "start a new thread",
+            Self::ApprovalNotPending { .. } => "each question is settled once; it has been settled or its turn ended",
+            Self::EmptyPrompt => "say what is to be done",
+            Self::PromptTooLong { .. } => "put long material in a file and name the file in the prompt",
+            Self::QueueFull { .. } => "wait for a turn of the thread to end, or interrupt it",
+            Self::TooManyThreads { .. } => "close a thread that is no longer needed",
+            Self::CwdUnusable { .. } | Self::CwdNotADirectory { .. } => "name an existing directory",
+            Self::EmptyModel => "name a model, or leave the field out for the default",
+            Self::SandboxModeRefused { .. } => {
+                "use `danger-full-access`, with the approval policy `untrusted` to be asked before each command and patch"
+            }
+            Self::ApprovalPolicyRefused { .. } => "use `untrusted` to be asked before each command and patch",
+            Self::Rollout { .. } => "check the free space and the permissions of the sessions directory",
+            Self::NoRuntime => return None,
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! The names core gives to what lasts: threads, turns, items and approvals.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+macro_rules! uuid_v7_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// A new id, later than every id made before it in this process.
+            #[allow(clippy::new_without_default)]
+            pub fn new() -> Self {
+                Self(Uuid::now_v7())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = uuid::Error;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Uuid::try_parse(text).map(Self)
+            }
+        }
+    };
+}
+
+uuid_v7_id! {
+    /// A thread: a conversation that lasts. UUID v7 (RFC 9562).
+    ThreadId
+}
+uuid_v7_id! {
+    /// A turn: from a prompt to its end. UUID v7 (RFC 9562).
+    TurnId
+}
+
+impl ThreadId {
+    /// When the thread was made, in whole seconds of the Unix epoch, as its id tells; `None` for an id that is not a
+    /// UUID v7.
+    pub(crate) fn unix_seconds(self) -> Option<i64> {
+        let (seconds, _) = self.0.get_timestamp()?.to_unix();
+        i64::try_from(seconds).ok()
+    }
+}
+
+/// A question that waits for a [`crate::Decision`]. Random (UUID v4), so that it cannot be guessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ApprovalId(Uuid);
+
+impl ApprovalId {
+    /// A new random id.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self(Uuid::new_v4())
+    }
+}
+
+impl fmt::Display for ApprovalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for ApprovalId {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Uuid::try_parse(text).map(Self)
+    }
+}

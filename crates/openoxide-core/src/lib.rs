@@ -1,0 +1,40 @@
+//! Runs threads and turns: what a coding agent remembers, asks, does and reports. Knows no protocol.
+//!
+//! A [`ThreadManager`] owns [`Thread`]s. Each takes [`Op`]s and tells [`Event`]s; a turn goes between a model provider
+//! and the tools until the model is done. What is completed is written to the thread's rollout before it is
+//! announced. Environment variables, the home directory and the current directory are never read here: a [`Config`]
+//! says all of it.
+
+mod approval;
+mod approvals;
+mod config;
+mod context;
+mod diff;
+mod error;
+mod events;
+mod ids;
+mod instructions;
+mod protocol;
+mod rollout;
+mod runner;
+mod sessions;
+#[cfg(test)]
+mod tests;
+mod thread;
+mod thread_manager;
+mod thread_state;
+mod tools;
+mod turn;
+
+pub use approval::*;
+pub use config::{ApprovalPolicy, Config, Limits, ThreadConfig};
+pub use error::{CoreError, ErrorKind};
+pub use events::EventReceiver;
+pub use ids::{ApprovalId, ThreadId, TurnId};
+pub use protocol::*;
+pub use rollout::{
+    EventRecord, JsonlStore, RolloutItem, RolloutLine, SessionMeta, StoredThread, Syncer, ThreadStore, ThreadWriter,
+    TurnContext, TurnStatusRecord,
+};
+pub use thread::{Attachment, Snapshot, Thread};
+pub use thread_manager::ThreadManager;

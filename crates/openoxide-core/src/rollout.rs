@@ -1,0 +1,224 @@
+//! The record of a thread: what is written, and the face of whatever keeps it ([`ThreadStore`]).
+//!
+//! A line is handed to the system with one `write(2)` before what it says is announced, so that whatever a client was
+//! told survives the end of this process; [`ThreadWriter::syncer`] makes it survive the end of the machine.
+
+mod jsonl;
+mod sync;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use openoxide_model::{HistoryItem, Usage};
+use openoxide_sandbox::SandboxMode;
+use serde::{Deserialize, Serialize};
+
+pub use self::jsonl::JsonlStore;
+pub(crate) use self::sync::SyncQueue;
+use crate::{ApprovalId, ApprovalPolicy, Denial, ThreadId, TurnId, TurnResult, TurnStatus};
+
+/// One line of a rollout.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RolloutLine {
+    /// When it was written: RFC 3339, UTC, milliseconds.
+    pub timestamp: String,
+    /// What it says.
+    #[serde(flatten)]
+    pub item: RolloutItem,
+}
+
+/// What a line of a rollout says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "payload", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RolloutItem {
+    /// The first line: whose rollout this is.
+    SessionMeta(SessionMeta),
+    /// What the turn that follows runs with.
+    TurnContext(TurnContext),
+    /// An item of the history that is replayed to the model.
+    ResponseItem(Arc<HistoryItem>),
+    /// Something that happened and is not part of the history.
+    EventMsg(EventRecord),
+    /// From here on the history is this.
+    Compacted(Vec<Arc<HistoryItem>>),
+}
+
+/// Whose rollout it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionMeta {
+    /// The thread.
+    pub id: ThreadId,
+    /// Its directory.
+    pub cwd: PathBuf,
+    /// The program's version.
+    pub version: String,
+    /// Replacement of the base instructions, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_instructions: Option<String>,
+    /// Standing instructions of the caller, where there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub developer_instructions: Option<String>,
+    /// Whether the thread has reading tools only.
+    #[serde(default)]
+    pub read_only_tools: bool,
+    /// The thread this one was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ThreadId>,
+}
+
+/// What a turn ran with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TurnContext {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// Its directory.
+    pub cwd: PathBuf,
+    /// The model's name.
+    pub model: String,
+    /// What commands may touch.
+    pub sandbox: SandboxMode,
+    /// When a person is asked.
+    pub approval_policy: ApprovalPolicy,
+}
+
+/// Something that happened, beside the history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EventRecord {
+    /// A question was settled.
+    ApprovalDecided {
+        /// The turn that asked.
+        turn_id: TurnId,
+        /// The question.
+        id: ApprovalId,
+        /// What was asked, for a person.
+        what: String,
+        /// `approved`, `approved_for_thread`, `denied` or `denied_and_stopped`, and which kind of no.
+        decision: String,
+    },
+    /// A turn ended.
+    TurnEnded {
+        /// The turn.
+        turn_id: TurnId,
+        /// How.
+        status: TurnStatusRecord,
+        /// Its content.
+        content: String,
+        /// Files changed by patches.
+        files_changed: Vec<PathBuf>,
+        /// What the patches changed.
+        diff: Option<String>,
+        /// Tokens spent.
+        usage: Usage,
+        /// Milliseconds.
+        duration_ms: u64,
+        /// What was not done.
+        denials: Vec<Denial>,
+    },
+}
+
+/// [`TurnStatus`] as it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnStatusRecord {
+    /// The model finished.
+    Completed,
+    /// Somebody ended it.
+    Interrupted,
+    /// It could not go on.
+    Failed,
+}
+
+impl EventRecord {
+    /// The record of a turn's end.
+    pub(crate) fn turn_ended(result: &TurnResult) -> Self {
+        Self::TurnEnded {
+            turn_id: result.turn_id,
+            status: match result.status {
+                TurnStatus::Completed => TurnStatusRecord::Completed,
+                TurnStatus::Interrupted => TurnStatusRecord::Interrupted,
+                TurnStatus::Failed => TurnStatusRecord::Failed,
+            },
+            content: result.content.clone(),
+            files_changed: result.files_changed.clone(),
+            diff: result.diff.clone(),
+            usage: result.usage,
+            duration_ms: result.duration_ms,
+            denials: result.denials.clone(),
+        }
+    }
+}
+
+/// A thread that a store holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredThread {
+    /// The thread.
+    pub id: ThreadId,
+    /// Bytes it takes.
+    pub bytes: u64,
+}
+
+/// Keeps rollouts. Every method blocks for no longer than the storage does.
+pub trait ThreadStore: Send + Sync {
+    /// Takes the one writer's place of a thread, creating its rollout when there is none. Fails with
+    /// [`io::ErrorKind::WouldBlock`] while another process holds it.
+    fn lock(&self, id: ThreadId) -> io::Result<Box<dyn ThreadWriter>>;
+
+    /// All whole lines of a thread, oldest first. A last line that was cut off is left out, and so are lines of a
+    /// type that is not known.
+    fn load(&self, id: ThreadId) -> io::Result<Vec<RolloutLine>>;
+
+    /// The threads there are, newest first.
+    fn list(&self) -> io::Result<Vec<StoredThread>>;
+
+    /// Removes a thread; [`io::ErrorKind::WouldBlock`] while a writer holds it.
+    fn delete(&self, id: ThreadId) -> io::Result<()>;
+}
+
+/// The one writer of a rollout. Dropping it gives the place up.
+pub trait ThreadWriter: Send {
+    /// Writes one line; on return the system has it.
+    fn append(&mut self, item: &RolloutItem) -> io::Result<()>;
+
+    /// Something that makes all lines appended so far durable when called, on any thread.
+    fn syncer(&self) -> io::Result<Syncer>;
+}
+
+/// Makes a rollout durable; see [`ThreadWriter::syncer`].
+pub type Syncer = Box<dyn FnOnce() -> io::Result<()> + Send>;
+
+/// The rollout of one thread in memory: nothing, not begun, or open.
+pub(crate) enum Rollout {
+    /// Nothing is kept.
+    Ephemeral,
+    /// Nothing was written yet; the meta line goes first.
+    Pending(Arc<dyn ThreadStore>, Box<SessionMeta>),
+    /// Being written.
+    Open(Box<dyn ThreadWriter>),
+}
+
+impl Rollout {
+    /// Writes one line, opening the rollout at the first.
+    pub(crate) fn append(&mut self, item: &RolloutItem) -> io::Result<()> {
+        if let Self::Pending(store, meta) = self {
+            let mut writer = store.lock(meta.id)?;
+            writer.append(&RolloutItem::SessionMeta((**meta).clone()))?;
+            *self = Self::Open(writer);
+        }
+        match self {
+            Self::Open(writer) => writer.append(item),
+            Self::Ephemeral | Self::Pending(..) => Ok(()),
+        }
+    }
+
+    /// See [`ThreadWriter::syncer`]; `None` when there is nothing to make durable.
+    pub(crate) fn syncer(&self) -> Option<Syncer> {
+        match self {
+            Self::Open(writer) => writer.syncer().ok(),
+            Self::Ephemeral | Self::Pending(..) => None,
+        }
+    }
+}

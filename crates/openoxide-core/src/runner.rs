@@ -1,0 +1,77 @@
+//! What this crate needs of whatever starts commands, so that a turn can be tested without starting any.
+//!
+//! The sandbox's launcher is the only implementation outside of tests; policy and supervision live there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use openoxide_sandbox::{CommandSpec, ExitStatus, Launcher, Output, RunningCommand, WaitOutcome};
+
+/// Starts commands.
+pub(crate) trait Runner: Send + Sync {
+    /// Starts a command, or says in a sentence why it could not be started.
+    fn spawn(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Arc<dyn Running>, String>>;
+}
+
+/// A command that was started. Dropping the last handle ends its whole process tree.
+pub(crate) trait Running: Send + Sync {
+    /// Waits for the exit, at most this long.
+    fn wait(&self, timeout: Duration) -> BoxFuture<'_, WaitOutcome>;
+    /// Output since the last call.
+    fn take_output(&self) -> Output;
+    /// Wakes when there may be output, or the exit is known.
+    fn changed(&self) -> BoxFuture<'_, ()>;
+    /// How it exited, once it has.
+    fn exit_status(&self) -> Option<ExitStatus>;
+    /// Types into its terminal.
+    fn write_stdin<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), String>>;
+    /// Whether any process of the tree is left.
+    fn tree_alive(&self) -> bool;
+    /// SIGTERM at the first poll, SIGKILL two seconds later; ready when nothing is left.
+    fn terminate(&self) -> BoxFuture<'_, ()>;
+}
+
+impl Runner for Launcher {
+    fn spawn(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Arc<dyn Running>, String>> {
+        let launcher = self.clone();
+        async move {
+            match Launcher::spawn(&launcher, spec).await {
+                Ok(command) => Ok(Arc::new(command) as Arc<dyn Running>),
+                Err(error) => Err(error.to_string()),
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Running for RunningCommand {
+    fn wait(&self, timeout: Duration) -> BoxFuture<'_, WaitOutcome> {
+        RunningCommand::wait(self, timeout).boxed()
+    }
+
+    fn take_output(&self) -> Output {
+        RunningCommand::take_output(self)
+    }
+
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        RunningCommand::changed(self).boxed()
+    }
+
+    fn exit_status(&self) -> Option<ExitStatus> {
+        RunningCommand::exit_status(self)
+    }
+
+    fn write_stdin<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), String>> {
+        async move { RunningCommand::write_stdin(self, bytes).await.map_err(|error| error.to_string()) }.boxed()
+    }
+
+    fn tree_alive(&self) -> bool {
+        RunningCommand::tree_alive(self)
+    }
+
+    fn terminate(&self) -> BoxFuture<'_, ()> {
+        RunningCommand::terminate(self).boxed()
+    }
+}

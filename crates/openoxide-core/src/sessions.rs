@@ -1,0 +1,152 @@
+//! The commands of one thread that are alive: those a turn waits for, those left running in the background, and those
+//! whose direct process has exited while what it started has not.
+//!
+//! A command stays here until its tree is gone, so that an interrupted turn, a closed thread and a shutdown each find
+//! all of what they must end. Each is told to end once, however many ask for it.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, join_all};
+
+use crate::TurnId;
+use crate::events::lock;
+use crate::runner::Running;
+
+/// Names a command for the model and for this registry; rises within a thread.
+pub(crate) type SessionId = u64;
+
+/// A command that is alive.
+#[derive(Clone)]
+pub(crate) struct Session {
+    /// The command.
+    pub(crate) command: Arc<dyn Running>,
+    /// Its argument vector.
+    pub(crate) argv: Vec<String>,
+    /// Its directory.
+    pub(crate) cwd: PathBuf,
+    turn_id: TurnId,
+    id: SessionId,
+    kind: Kind,
+    ending: Option<Shared<BoxFuture<'static, ()>>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A turn waits for it.
+    Foreground,
+    /// Left running; the model can come back to it, also when it has exited, to read the rest.
+    Background,
+    /// Its exit was told to the model, but what it started is alive.
+    Remains,
+}
+
+/// The registry; see the module.
+pub(crate) struct Sessions {
+    inner: Mutex<Inner>,
+    max_background: usize,
+}
+
+#[derive(Default)]
+struct Inner {
+    next: SessionId,
+    live: Vec<Session>,
+}
+
+impl Sessions {
+    /// A registry that keeps at most this many commands in the background.
+    pub(crate) fn new(max_background: usize) -> Self {
+        Self { inner: Mutex::new(Inner::default()), max_background }
+    }
+
+    /// Registers a command that was just started.
+    pub(crate) fn add(&self, command: Arc<dyn Running>, argv: Vec<String>, cwd: PathBuf, turn_id: TurnId) -> SessionId {
+        let mut inner = lock(&self.inner);
+        inner.next += 1;
+        let id = inner.next;
+        inner.live.push(Session { command, argv, cwd, turn_id, id, kind: Kind::Foreground, ending: None });
+        id
+    }
+
+    /// A command left in the background, by its id.
+    pub(crate) fn background(&self, id: SessionId) -> Option<Session> {
+        let inner = lock(&self.inner);
+        inner.live.iter().find(|session| session.id == id && session.kind == Kind::Background).cloned()
+    }
+
+    /// Ids of the commands in the background.
+    pub(crate) fn background_ids(&self) -> Vec<SessionId> {
+        let inner = lock(&self.inner);
+        inner.live.iter().filter(|session| session.kind == Kind::Background).map(|session| session.id).collect()
+    }
+
+    /// Leaves a command running in the background. Over the bound, the oldest one there is ended; its id is returned.
+    pub(crate) fn leave(self: &Arc<Self>, id: SessionId) -> Option<SessionId> {
+        self.keep(id, Kind::Background)
+    }
+
+    /// Forgets a command whose exit was told, unless something it started is still alive: that is kept until the
+    /// thread closes, and counts against the bound.
+    pub(crate) fn exited(self: &Arc<Self>, id: SessionId) {
+        let mut inner = lock(&self.inner);
+        let Some(at) = inner.live.iter().position(|session| session.id == id) else { return };
+        if inner.live[at].command.tree_alive() {
+            drop(inner);
+            self.keep(id, Kind::Remains);
+        } else {
+            inner.live.remove(at);
+        }
+    }
+
+    fn keep(self: &Arc<Self>, id: SessionId, kind: Kind) -> Option<SessionId> {
+        let mut inner = lock(&self.inner);
+        inner.live.retain(|session| session.kind != Kind::Remains || session.command.tree_alive());
+        if let Some(session) = inner.live.iter_mut().find(|session| session.id == id) {
+            session.kind = kind;
+        }
+        let kept = |session: &&Session| session.kind != Kind::Foreground && session.ending.is_none();
+        if inner.live.iter().filter(kept).count() <= self.max_background {
+            return None;
+        }
+        let oldest = inner.live.iter().filter(kept).find(|session| session.id != id)?.id;
+        drop(inner);
+        if let Some(ending) = self.end(|session| session.id == oldest) {
+            tokio::spawn(ending);
+        }
+        Some(oldest)
+    }
+
+    /// Sends SIGTERM now to every command that a turn (`None`: any turn) has started. The future is ready when none
+    /// of their processes is left, within about two seconds; it must be polled for that.
+    pub(crate) fn terminate(self: &Arc<Self>, turn_id: Option<TurnId>) -> Option<BoxFuture<'static, ()>> {
+        self.end(|session| turn_id.is_none_or(|turn| session.turn_id == turn))
+    }
+
+    fn end(self: &Arc<Self>, wanted: impl Fn(&Session) -> bool) -> Option<BoxFuture<'static, ()>> {
+        let mut inner = lock(&self.inner);
+        let (mut ids, mut endings) = (Vec::new(), Vec::new());
+        for session in inner.live.iter_mut().filter(|session| wanted(session)) {
+            ids.push(session.id);
+            let command = Arc::clone(&session.command);
+            let ending =
+                session.ending.get_or_insert_with(|| async move { command.terminate().await }.boxed().shared());
+            endings.push(ending.clone());
+        }
+        drop(inner);
+        if ids.is_empty() {
+            return None;
+        }
+        let registry = Arc::clone(self);
+        let mut ended = async move {
+            join_all(endings).await;
+            lock(&registry.inner).live.retain(|session| !ids.contains(&session.id));
+        }
+        .boxed();
+        // The first poll is what sends the signals.
+        match (&mut ended).now_or_never() {
+            Some(()) => None,
+            None => Some(ended),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Questions: each way they can end, once each.
+
+use std::time::Duration;
+
+use super::support::*;
+use crate::{ApprovalAction, ApprovalPolicy, CoreError, Decision, DenialReason, Event, Op, Thread, TurnStatus};
+
+fn decide(thread: &std::sync::Arc<Thread>, id: crate::ApprovalId, decision: Decision) -> Result<(), CoreError> {
+    thread.submit(Op::Approval { id, decision }).map(drop)
+}
+
+fn deny(reason: DenialReason) -> Decision {
+    Decision::Deny { reason, note: None }
+}
+
+#[tokio::test]
+async fn an_approved_command_runs_once_and_a_second_decision_is_an_error() {
+    let bench = Bench::new(vec![Say::Calls(vec![exec("echo hi")])]);
+    let mut thread = bench.thread(ApprovalPolicy::Untrusted);
+    thread.prompt("go");
+    let request = thread.asked().await;
+    assert!(bench.commands().is_empty(), "nothing runs before the decision");
+    assert_eq!(thread.thread.attach().snapshot.pending[0].id, request.id);
+    let ApprovalAction::Command { argv, cwd } = &request.action else { panic!("{request:?}") };
+    assert_eq!((argv[1].as_str(), argv[2].as_str(), cwd.as_path()), ("-c", "echo hi", bench.cwd()));
+    decide(&thread.thread, request.id, Decision::Approve).unwrap();
+    let again = decide(&thread.thread, request.id, Decision::Approve);
+    assert!(matches!(again, Err(CoreError::ApprovalNotPending { .. })));
+    let result = thread.ended().await;
+    assert!(result.denials.is_empty());
+    assert_eq!(bench.commands(), ["spawn echo hi"]);
+    assert!(bench.outputs()[0].starts_with("exit code: 0\n"), "{:?}", bench.outputs());
+    assert!(thread.thread.attach().snapshot.pending.is_empty());
+}
+
+#[tokio::test]
+async fn every_kind_of_no_is_told_to_the_model_and_the_result() {
+    for reason in [
+        DenialReason::Declined,
+        DenialReason::Cancelled,
+        DenialReason::Error,
+        DenialReason::Disconnected,
+        DenialReason::NotAskable,
+    ] {
+        let bench = Bench::new(vec![Say::Calls(vec![exec("echo hi")]), Say::Text("left undone")]);
+        let mut thread = bench.thread(ApprovalPolicy::Untrusted);
+        thread.prompt("go");
+        let request = thread.asked().await;
+        decide(&thread.thread, request.id, deny(reason)).unwrap();
+        let result = thread.ended().await;
+        assert_eq!((result.status, result.content.as_str()), (TurnStatus::Completed, "left undone"));
+        assert_eq!((result.denials[0].what.as_str(), result.denials[0].reason), ("echo hi", reason));
+        assert!(bench.outputs()[0].starts_with("The command was not run"));
+        assert!(bench.commands().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_nobody_answers_is_denied_in_time() {
+    let bench = Bench::with(vec![Say::Calls(vec![exec("echo hi")])], |config| {
+        config.approval_timeout = Duration::from_secs(600);
+    });
+    let mut thread = bench.thread(ApprovalPolicy::Untrusted);
+    thread.prompt("go");
+    let request = thread.asked().await;
+    let result = thread.ended().await;
+    assert_eq!(result.denials[0].reason, DenialReason::TimedOut);
+    assert!(result.duration_ms >= 600_000, "{result:?}");
+    let late = decide(&thread.thread, request.id, Decision::Approve);
+    assert!(matches!(late, Err(CoreError::ApprovalNotPending { .. })));
+}
+
+#[tokio::test]
+async fn deny_and_stop_ends_the_turn_and_the_thread_goes_on() {
+    let bench = Bench::new(vec![Say::Calls(vec![exec("echo a"), exec("echo b")])]);
+    let mut thread = bench.thread(ApprovalPolicy::Untrusted);
+    thread.prompt("go");
+    let (first, second) = (thread.asked().await, thread.asked().await);
+    decide(&thread.thread, first.id, Decision::DenyAndStop { note: None }).unwrap();
+    let mut settled = 0;
+    let result = loop {
+        match thread.next().await {
+            Event::ApprovalSettled { .. } => settled += 1,
+            Event::TurnEnded { result, .. } => break result,
+            _ => {}
+        }
+    };
+    assert_eq!((result.status, settled), (TurnStatus::Interrupted, 2), "the other question is settled with the turn");
+    assert!(decide(&thread.thread, second.id, Decision::Approve).is_err());
+    thread.prompt("next");
+    assert_eq!(thread.ended().await.content, "re: next");
+    let outputs = thread.history().iter().filter(|item| item.starts_with("output of")).count();
+    assert_eq!(outputs, 2, "every call has its output");
+}
+
+#[tokio::test]
+async fn an_approval_for_the_thread_holds_in_later_turns() {
+    let steps = ["echo hi", "echo hi", "echo ho"];
+    let steps = steps.into_iter().flat_map(|command| [Say::Calls(vec![exec(command)]), Say::Text("ok")]);
+    let bench = Bench::new(steps.collect());
+    let mut thread = bench.thread(ApprovalPolicy::Untrusted);
+    thread.prompt("one");
+    let request = thread.asked().await;
+    decide(&thread.thread, request.id, Decision::ApproveForThread).unwrap();
+    thread.ended().await;
+    thread.prompt("two");
+    thread.ended().await;
+    assert_eq!(bench.commands(), ["spawn echo hi", "spawn echo hi"]);
+    thread.prompt("three");
+    thread.asked().await;
+}
+
+#[tokio::test]
+async fn on_request_asks_for_what_is_marked_and_never_asks_for_nothing() {
+    let marked = r#"{"cmd": "echo b", "sandbox_permissions": "require_escalated", "justification": "must"}"#;
+    let calls = || vec![Say::Calls(vec![exec("echo a"), ("exec_command", marked.to_owned())])];
+    let bench = Bench::new(calls());
+    let mut thread = bench.thread(ApprovalPolicy::OnRequest);
+    thread.prompt("go");
+    let request = thread.asked().await;
+    assert_eq!(request.justification.as_deref(), Some("must"));
+    decide(&thread.thread, request.id, deny(DenialReason::Declined)).unwrap();
+    thread.ended().await;
+    assert_eq!(bench.commands(), ["spawn echo a"]);
+
+    let bench = Bench::new(calls());
+    let mut thread = bench.thread(ApprovalPolicy::Never);
+    thread.prompt("go");
+    thread.ended().await;
+    assert_eq!(bench.commands().len(), 2);
+}
+
+#[tokio::test]
+async fn interrupting_a_parked_turn_settles_its_question() {
+    let bench = Bench::new(vec![Say::Calls(vec![exec("echo a")])]);
+    let mut thread = bench.thread(ApprovalPolicy::Untrusted);
+    thread.prompt("go");
+    let request = thread.asked().await;
+    thread.thread.submit(Op::Interrupt { turn_id: Some(request.turn_id) }).unwrap();
+    assert_eq!(thread.ended().await.status, TurnStatus::Interrupted);
+    assert!(decide(&thread.thread, request.id, Decision::Approve).is_err());
+    assert!(bench.commands().is_empty());
+}
+
+#[tokio::test]
+async fn a_patch_shows_its_files_and_diff_and_is_applied_once_approved() {
+    let patch = "*** Begin Patch\n*** Add File: new.txt\n+hello\n*** End Patch";
+    let bench = Bench::new(vec![Say::Calls(vec![("apply_patch", patch.into())])]);
+    let mut thread = bench.thread(ApprovalPolicy::Untrusted);
+    thread.prompt("go");
+    let request = thread.asked().await;
+    let ApprovalAction::Patch { changes, unified_diff } = &request.action else { panic!("{request:?}") };
+    assert_eq!(changes[0].path, std::path::Path::new("new.txt"));
+    assert!(unified_diff.contains("+hello"), "{unified_diff}");
+    assert!(!bench.cwd().join("new.txt").exists());
+    decide(&thread.thread, request.id, Decision::Approve).unwrap();
+    let result = thread.ended().await;
+    assert_eq!(std::fs::read_to_string(bench.cwd().join("new.txt")).unwrap(), "hello\n");
+    assert_eq!(result.files_changed, [std::path::PathBuf::from("new.txt")]);
+    assert!(result.diff.as_ref().unwrap().contains("+hello"));
+}
+
+#[tokio::test]
+async fn a_patch_whose_file_changes_while_it_is_asked_is_not_applied() {
+    let patch = "*** Begin Patch\n*** Add File: new.txt\n+hello\n*** End Patch";
+    let bench = Bench::new(vec![Say::Calls(vec![("apply_patch", patch.into())])]);
+    let mut thread = bench.thread(ApprovalPolicy::Untrusted);
+    thread.prompt("go");
+    let request = thread.asked().await;
+    std::fs::write(bench.cwd().join("new.txt"), "somebody else's").unwrap();
+    decide(&thread.thread, request.id, Decision::Approve).unwrap();
+    let result = thread.ended().await;
+    assert_eq!(std::fs::read_to_string(bench.cwd().join("new.txt")).unwrap(), "somebody else's");
+    assert!(result.files_changed.is_empty() && result.diff.is_none());
+    assert!(bench.outputs()[0].starts_with("The patch was not applied"), "{:?}", bench.outputs());
+}

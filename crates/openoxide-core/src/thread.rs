@@ -1,0 +1,289 @@
+//! One thread: takes [`Op`]s, tells [`Event`]s, and has a driver task only while a turn runs.
+//!
+//! All of its state is under one lock, held for a few statements and never across an await. Whatever changes what a
+//! [`Snapshot`] shows is announced under that lock, so that a snapshot and the events after it fit together. Lock
+//! order: state, then rollout, then event queues.
+
+mod turn_side;
+
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use openoxide_model::Usage;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+pub(crate) use self::turn_side::{StartedTurn, TurnStart};
+use crate::events::{EventReceiver, Hub, lock};
+use crate::rollout::Rollout;
+use crate::sessions::Sessions;
+use crate::thread_manager::{Core, ThreadManager};
+use crate::thread_state::{Queued, Running, State, TurnControl};
+use crate::turn::driver;
+use crate::{ApprovalRequest, CoreError, Event, Op, Submitted, ThreadConfig, ThreadId, TurnId, TurnResult, TurnStatus};
+
+/// A conversation that lasts; see the module.
+pub struct Thread {
+    id: ThreadId,
+    config: ThreadConfig,
+    pub(crate) core: Arc<Core>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) sessions: Arc<Sessions>,
+    manager: Weak<ThreadManager>,
+    state: Mutex<State>,
+    rollout: Mutex<Rollout>,
+    /// Told each time the driver stops running turns.
+    idle: Notify,
+}
+
+/// What a thread is doing at one moment, and everything it tells from then on.
+pub struct Attachment {
+    /// The moment.
+    pub snapshot: Snapshot,
+    /// What comes after it.
+    pub events: EventReceiver,
+}
+
+/// What a thread is doing at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// The turn under way.
+    pub running: Option<TurnId>,
+    /// When it began.
+    pub started_at: Option<std::time::Instant>,
+    /// Turns that wait, in the order they will run.
+    pub queued: Vec<TurnId>,
+    /// Questions that wait for a decision, oldest first.
+    pub pending: Vec<Arc<ApprovalRequest>>,
+    /// The result of the turn that ended last.
+    pub last: Option<Arc<TurnResult>>,
+    /// Whether the thread was shut down.
+    pub closed: bool,
+}
+
+impl Thread {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        manager: Weak<ThreadManager>,
+        id: ThreadId,
+        config: ThreadConfig,
+        state: State,
+        rollout: Rollout,
+    ) -> Self {
+        let limits = &core.config.limits;
+        Self {
+            id,
+            config,
+            hub: Arc::new(Hub::new(limits.event_queue_bytes)),
+            sessions: Arc::new(Sessions::new(limits.max_background_commands)),
+            manager,
+            state: Mutex::new(state),
+            rollout: Mutex::new(rollout),
+            idle: Notify::new(),
+            core,
+        }
+    }
+
+    /// The thread's id.
+    pub fn id(&self) -> ThreadId {
+        self.id
+    }
+
+    /// What the thread runs with; it does not change.
+    pub fn config(&self) -> &ThreadConfig {
+        &self.config
+    }
+
+    /// Asks something of the thread. Returns at once; what follows is told as events. Must be called within a tokio
+    /// runtime when it begins a turn.
+    pub fn submit(self: &Arc<Self>, op: Op) -> Result<Submitted, CoreError> {
+        self.submit_locked(&mut lock(&self.state), op)
+    }
+
+    /// The thread at this moment and everything it tells afterwards, with nothing missed or told twice between them.
+    pub fn attach(self: &Arc<Self>) -> Attachment {
+        self.attach_locked(&lock(&self.state))
+    }
+
+    /// [`Thread::attach`] and then [`Thread::submit`], with nothing in between: the events tell all that the
+    /// operation leads to, from [`Event::TurnStarted`] on.
+    pub fn submit_and_attach(self: &Arc<Self>, op: Op) -> Result<(Submitted, Attachment), CoreError> {
+        let mut state = lock(&self.state);
+        let attachment = self.attach_locked(&state);
+        let submitted = self.submit_locked(&mut state, op)?;
+        Ok((submitted, attachment))
+    }
+
+    /// The result of a turn that ended; kept for the last few turns of the thread.
+    pub fn result_of(&self, turn_id: TurnId) -> Option<Arc<TurnResult>> {
+        lock(&self.state).results.iter().find(|result| result.turn_id == turn_id).cloned()
+    }
+
+    fn attach_locked(&self, state: &State) -> Attachment {
+        let snapshot = Snapshot {
+            running: state.running.as_ref().map(|running| running.turn_id),
+            started_at: state.running.as_ref().map(|running| running.started.into_std()),
+            queued: state.queue.iter().map(|queued| queued.turn_id).collect(),
+            pending: state.pending.iter().map(|pending| Arc::clone(&pending.request)).collect(),
+            last: state.results.back().cloned(),
+            closed: state.closed,
+        };
+        let events = self.hub.subscribe();
+        if state.closed && state.running.is_none() {
+            self.hub.close();
+        }
+        Attachment { snapshot, events }
+    }
+
+    fn submit_locked(self: &Arc<Self>, state: &mut State, op: Op) -> Result<Submitted, CoreError> {
+        if state.closed && !matches!(op, Op::Shutdown | Op::Interrupt { .. }) {
+            return Err(CoreError::ThreadClosed { id: self.id });
+        }
+        match op {
+            Op::UserInput { text } => self.queue_turn(state, text),
+            Op::Steer { text } => {
+                self.check_prompt(state, &text)?;
+                match &mut state.running {
+                    Some(running) if !running.sealed => {
+                        running.steers.push(text);
+                        running.control.steer();
+                        Ok(Submitted::Steered(running.turn_id))
+                    }
+                    _ => self.queue_turn(state, text),
+                }
+            }
+            Op::Interrupt { turn_id } => {
+                self.interrupt(state, turn_id);
+                Ok(Submitted::Done)
+            }
+            Op::Approval { id, decision } => self.settle(state, id, decision),
+            Op::Shutdown => {
+                self.shut_down(state);
+                Ok(Submitted::Done)
+            }
+        }
+    }
+
+    fn check_prompt(&self, state: &State, text: &str) -> Result<(), CoreError> {
+        let limits = &self.core.config.limits;
+        if text.trim().is_empty() {
+            return Err(CoreError::EmptyPrompt);
+        }
+        if text.len() > limits.max_prompt_bytes {
+            return Err(CoreError::PromptTooLong { bytes: text.len(), max: limits.max_prompt_bytes });
+        }
+        let waiting = state.waiting();
+        if waiting >= limits.max_queued_turns || state.waiting_bytes() + text.len() > limits.max_queued_bytes {
+            return Err(CoreError::QueueFull { id: self.id, waiting });
+        }
+        Ok(())
+    }
+
+    fn queue_turn(self: &Arc<Self>, state: &mut State, text: String) -> Result<Submitted, CoreError> {
+        self.check_prompt(state, &text)?;
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| CoreError::NoRuntime)?;
+        let turn_id = TurnId::new();
+        state.queue.push_back(Queued { turn_id, text });
+        if state.running.is_none()
+            && let Some(started) = self.start_next(state)
+        {
+            runtime.spawn(driver::run_turns(Arc::clone(self), started));
+        }
+        Ok(Submitted::Turn(turn_id))
+    }
+
+    fn start_next(&self, state: &mut State) -> Option<StartedTurn> {
+        let Queued { turn_id, text } = state.queue.pop_front()?;
+        let (started, control) = (Instant::now(), Arc::new(TurnControl::default()));
+        state.running =
+            Some(Running { turn_id, started, control: Arc::clone(&control), steers: Vec::new(), sealed: false });
+        self.hub.emit(Event::TurnStarted { turn_id });
+        Some(StartedTurn { turn_id, text, started, control })
+    }
+
+    fn interrupt(&self, state: &mut State, turn_id: Option<TurnId>) {
+        if let Some(running) = &state.running
+            && turn_id.is_none_or(|id| id == running.turn_id)
+        {
+            if !running.sealed {
+                running.control.interrupt();
+            }
+        } else if let Some(id) = turn_id
+            && let Some(at) = state.queue.iter().position(|queued| queued.turn_id == id)
+        {
+            state.queue.remove(at);
+            self.withdraw(state, id);
+        }
+    }
+
+    /// Announces the end of a turn that never began.
+    fn withdraw(&self, state: &mut State, turn_id: TurnId) {
+        let result = Arc::new(TurnResult {
+            thread_id: self.id,
+            turn_id,
+            status: TurnStatus::Interrupted,
+            content: "withdrawn before it began; the model was not given the prompt".to_owned(),
+            files_changed: Vec::new(),
+            diff: None,
+            usage: Usage::default(),
+            duration_ms: 0,
+            denials: Vec::new(),
+        });
+        self.record_end(&result);
+        state.keep_result(Arc::clone(&result));
+        self.hub.emit(Event::TurnEnded { turn_id, result });
+    }
+
+    fn shut_down(&self, state: &mut State) {
+        state.closed = true;
+        while let Some(queued) = state.queue.pop_front() {
+            self.withdraw(state, queued.turn_id);
+        }
+        if state.running.is_some() {
+            self.interrupt(state, None);
+        } else {
+            self.hub.close();
+        }
+        // Outside a runtime nothing can be awaited; the commands then end with the last handle of the thread.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current()
+            && let Some(ending) = self.sessions.terminate(None)
+        {
+            runtime.spawn(ending);
+        }
+        if let Some(manager) = self.manager.upgrade() {
+            manager.forget(self.id);
+        }
+    }
+
+    /// Shuts the thread down and waits until its turn has ended, its processes are gone and its rollout is durable.
+    pub(crate) async fn close(self: Arc<Self>) {
+        lock_scope(&self.state, |state| self.shut_down(state));
+        let turn_ended = async {
+            loop {
+                let idle = self.idle.notified();
+                tokio::pin!(idle);
+                idle.as_mut().enable();
+                if lock(&self.state).running.is_none() {
+                    return;
+                }
+                idle.await;
+            }
+        };
+        turn_ended.await;
+        if let Some(ending) = self.sessions.terminate(None) {
+            ending.await;
+        }
+        let syncer = lock(&self.rollout).syncer();
+        if let Some(syncer) = syncer {
+            drop(tokio::task::spawn_blocking(syncer).await);
+        }
+    }
+}
+
+/// Runs a closure under a lock, so that no guard lives on in an async function.
+fn lock_scope<T, R>(mutex: &Mutex<T>, f: impl FnOnce(&mut T) -> R) -> R {
+    f(&mut lock(mutex))
+}
+
+/// The time a shutdown may take: two seconds until SIGKILL, and what it takes to notice.
+pub(crate) const SHUTDOWN_LIMIT: Duration = Duration::from_millis(2200);

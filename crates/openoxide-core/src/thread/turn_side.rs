@@ -1,0 +1,200 @@
+//! The side of a thread that the driver of its turn sees: how a turn begins, writes, asks and ends.
+
+use std::io;
+use std::sync::Arc;
+
+use openoxide_model::HistoryItem;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::Thread;
+use crate::approvals;
+use crate::events::lock;
+use crate::rollout::{EventRecord, RolloutItem};
+use crate::thread_state::{ContextDue, History, Pending, State, TurnControl};
+use crate::{
+    ApprovalId, ApprovalRequest, CoreError, Decision, DenialReason, Event, Submitted, TurnId, TurnResult, TurnStatus,
+};
+
+/// A turn that has just begun, for its driver.
+pub(crate) struct StartedTurn {
+    pub(crate) turn_id: TurnId,
+    pub(crate) text: String,
+    pub(crate) started: Instant,
+    pub(crate) control: Arc<TurnControl>,
+}
+
+/// What the driver needs of the state as a turn begins.
+pub(crate) struct TurnStart {
+    pub(crate) context_due: ContextDue,
+    pub(crate) remembered: approvals::Remembered,
+    pub(crate) next_item_id: u64,
+}
+
+impl Thread {
+    /// The state a turn begins with.
+    pub(crate) fn begin_turn(&self) -> TurnStart {
+        let mut state = lock(&self.state);
+        TurnStart {
+            context_due: state.context_due,
+            remembered: std::mem::take(&mut state.remembered),
+            next_item_id: state.next_item_id,
+        }
+    }
+
+    /// Notes that the model has been told what was due.
+    pub(crate) fn context_sent(&self) {
+        lock(&self.state).context_due = ContextDue::Nothing;
+    }
+
+    /// The history as it stands.
+    pub(crate) fn history(&self) -> History {
+        Arc::clone(&lock(&self.state).history)
+    }
+
+    /// The history of the turns that have ended.
+    pub(crate) fn finished_history(&self) -> History {
+        let state = lock(&self.state);
+        if state.finished_len == state.history.len() {
+            Arc::clone(&state.history)
+        } else {
+            Arc::new(state.history[..state.finished_len].to_vec())
+        }
+    }
+
+    /// Index of the first history item of the turn under way.
+    pub(crate) fn turn_begin(&self) -> usize {
+        lock(&self.state).finished_len
+    }
+
+    /// Writes an item to the rollout, then adds it to the history.
+    pub(crate) fn append(&self, item: HistoryItem) -> io::Result<()> {
+        let item = Arc::new(item);
+        lock(&self.rollout).append(&RolloutItem::ResponseItem(Arc::clone(&item)))?;
+        self.remember(item);
+        Ok(())
+    }
+
+    /// Adds an item to the history alone, for when the rollout is what failed.
+    pub(crate) fn remember(&self, item: Arc<HistoryItem>) {
+        Arc::make_mut(&mut lock(&self.state).history).push(item);
+    }
+
+    /// Writes what is not history.
+    pub(crate) fn record(&self, item: &RolloutItem) -> io::Result<()> {
+        lock(&self.rollout).append(item)
+    }
+
+    pub(super) fn record_end(&self, result: &TurnResult) {
+        if let Err(error) = self.record(&RolloutItem::EventMsg(EventRecord::turn_ended(result))) {
+            tracing::warn!(thread = %self.id, turn = %result.turn_id, %error, "the end of a turn was not recorded");
+        }
+    }
+
+    /// Steering text that came since the last call.
+    pub(crate) fn take_steers(&self) -> Vec<String> {
+        lock(&self.state).running.as_mut().map(|running| std::mem::take(&mut running.steers)).unwrap_or_default()
+    }
+
+    /// Decides that the turn under way ends, so that nothing steers or interrupts it any more, and returns steering
+    /// text that was not taken yet. With such text a turn that would be complete goes on instead: nothing is decided.
+    pub(crate) fn seal(&self, status: TurnStatus) -> Vec<String> {
+        let mut state = lock(&self.state);
+        let Some(running) = &mut state.running else { return Vec::new() };
+        running.sealed = status != TurnStatus::Completed || running.steers.is_empty();
+        std::mem::take(&mut running.steers)
+    }
+
+    /// Puts a question. The receiver gets its decision, or is closed with the turn.
+    pub(crate) fn ask(&self, request: ApprovalRequest) -> oneshot::Receiver<Decision> {
+        let (answer, decision) = oneshot::channel();
+        let request = Arc::new(request);
+        let mut state = lock(&self.state);
+        state.pending.push(Pending { request: Arc::clone(&request), answer });
+        self.hub.emit(Event::ApprovalRequested { turn_id: request.turn_id, request });
+        decision
+    }
+
+    /// Settles a question that nobody answered in time, unless it was settled just before.
+    pub(crate) fn time_out(&self, id: ApprovalId) {
+        let decision = Decision::Deny { reason: DenialReason::TimedOut, note: None };
+        let mut state = lock(&self.state);
+        if let Some(at) = state.pending.iter().position(|pending| pending.request.id == id) {
+            let written = self.record_decision(&state.pending[at].request, &decision);
+            if let Err(error) = written {
+                tracing::warn!(thread = %self.id, approval = %id, %error, "a time-out was not recorded");
+            }
+            self.take_pending(&mut state, at, decision);
+        }
+    }
+
+    /// Settles a question by a decision from outside.
+    pub(super) fn settle(&self, state: &mut State, id: ApprovalId, decision: Decision) -> Result<Submitted, CoreError> {
+        let at = state
+            .pending
+            .iter()
+            .position(|pending| pending.request.id == id)
+            .ok_or(CoreError::ApprovalNotPending { id })?;
+        self.record_decision(&state.pending[at].request, &decision)
+            .map_err(|source| CoreError::Rollout { id: self.id, source })?;
+        self.take_pending(state, at, decision);
+        Ok(Submitted::Done)
+    }
+
+    fn record_decision(&self, request: &ApprovalRequest, decision: &Decision) -> io::Result<()> {
+        self.record(&RolloutItem::EventMsg(EventRecord::ApprovalDecided {
+            turn_id: request.turn_id,
+            id: request.id,
+            what: approvals::describe(&request.action),
+            decision: approvals::decision_word(decision),
+        }))
+    }
+
+    fn take_pending(&self, state: &mut State, at: usize, decision: Decision) {
+        let Pending { request, answer } = state.pending.remove(at);
+        self.hub.emit(Event::ApprovalSettled { turn_id: request.turn_id, id: request.id });
+        // The driver is gone only when the turn is over, and then nothing waits for the decision.
+        drop(answer.send(decision));
+    }
+
+    /// Records and announces the end of the turn under way, and begins the next one, which is returned.
+    pub(crate) fn finish_turn(
+        &self,
+        result: TurnResult,
+        remembered: Option<approvals::Remembered>,
+        next_item_id: Option<u64>,
+    ) -> Option<StartedTurn> {
+        self.record_end(&result);
+        let result = Arc::new(result);
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        for pending in state.pending.drain(..) {
+            self.hub.emit(Event::ApprovalSettled { turn_id: pending.request.turn_id, id: pending.request.id });
+        }
+        if let Some(remembered) = remembered {
+            state.remembered = remembered;
+        }
+        // After a panic nobody knows which ids were given out; no turn gives out this many.
+        state.next_item_id = next_item_id.unwrap_or(state.next_item_id + (1 << 32));
+        state.finished_len = state.history.len();
+        state.running = None;
+        state.keep_result(Arc::clone(&result));
+        self.hub.emit(Event::TurnEnded { turn_id: result.turn_id, result });
+        let next = self.start_next(state);
+        if next.is_none() {
+            if state.closed {
+                self.hub.close();
+            }
+            self.idle.notify_waiters();
+        }
+        next
+    }
+
+    /// Makes the rollout durable without holding anything up.
+    pub(crate) fn sync_later(&self) {
+        let syncer = lock(&self.rollout).syncer();
+        if let Some(syncer) = syncer {
+            self.core.sync.push(self.id, syncer);
+        }
+    }
+}

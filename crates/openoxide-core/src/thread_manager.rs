@@ -1,0 +1,171 @@
+//! Every thread in memory, by id: starts them, finds them, forks them for a question, and ends them all.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Weak};
+
+use openoxide_sandbox::SandboxMode;
+
+use crate::context::Shell;
+use crate::events::lock;
+use crate::rollout::{JsonlStore, Rollout, SessionMeta, SyncQueue, ThreadStore};
+use crate::runner::Runner;
+use crate::thread::SHUTDOWN_LIMIT;
+use crate::thread_state::{ContextDue, State};
+use crate::tools::Toolbox;
+use crate::{ApprovalPolicy, Config, CoreError, Thread, ThreadConfig, ThreadId};
+
+/// What every thread of a process shares; made once.
+pub(crate) struct Core {
+    pub(crate) config: Config,
+    pub(crate) runner: Arc<dyn Runner>,
+    pub(crate) shell: Shell,
+    /// Tools of ordinary threads.
+    pub(crate) all_tools: Toolbox,
+    /// Tools of query threads.
+    pub(crate) reading_tools: Toolbox,
+    /// Makes rollouts durable.
+    pub(crate) sync: Arc<SyncQueue>,
+    store: Option<Arc<dyn ThreadStore>>,
+}
+
+impl Core {
+    /// The tools of a thread.
+    pub(crate) fn tools(&self, thread: &ThreadConfig) -> &Toolbox {
+        if thread.read_only_tools { &self.reading_tools } else { &self.all_tools }
+    }
+}
+
+/// Owns the threads of a process; see the module.
+pub struct ThreadManager {
+    core: Arc<Core>,
+    threads: Mutex<HashMap<ThreadId, Arc<Thread>>>,
+    this: Weak<Self>,
+}
+
+impl ThreadManager {
+    /// A manager without threads.
+    pub fn new(config: Config) -> Arc<Self> {
+        let runner = Arc::new(config.launcher.clone());
+        Self::with_runner(config, runner)
+    }
+
+    pub(crate) fn with_runner(config: Config, runner: Arc<dyn Runner>) -> Arc<Self> {
+        let store = config.home.as_deref().map(|home| Arc::new(JsonlStore::new(home)) as Arc<dyn ThreadStore>);
+        let core = Core {
+            runner,
+            shell: Shell::find(&config.child_env),
+            all_tools: Toolbox::all(),
+            reading_tools: Toolbox::reading(),
+            sync: Arc::default(),
+            store,
+            config,
+        };
+        Arc::new_cyclic(|this| Self {
+            core: Arc::new(core),
+            threads: Mutex::new(HashMap::new()),
+            this: Weak::clone(this),
+        })
+    }
+
+    /// What the manager was started with.
+    pub fn config(&self) -> &Config {
+        &self.core.config
+    }
+
+    /// A new thread. Its directory is resolved against [`Config::cwd`] and must exist; a sandbox mode or approval
+    /// policy that cannot be kept is refused by name. Nothing is written before its first turn.
+    pub fn start_thread(self: &Arc<Self>, mut config: ThreadConfig) -> Result<Arc<Thread>, CoreError> {
+        config.cwd = usable_directory(&self.core.config.cwd, &config.cwd)?;
+        if config.model.trim().is_empty() {
+            return Err(CoreError::EmptyModel);
+        }
+        // Tools that only read run no command, so there is nothing to confine and nothing to ask.
+        if !config.read_only_tools {
+            if !config.sandbox.is_enforced() {
+                return Err(CoreError::SandboxModeRefused { mode: config.sandbox });
+            }
+            if config.approval_policy == ApprovalPolicy::OnFailure {
+                return Err(CoreError::ApprovalPolicyRefused { policy: config.approval_policy });
+            }
+        }
+        let id = ThreadId::new();
+        let rollout = match &self.core.store {
+            None => Rollout::Ephemeral,
+            Some(store) => Rollout::Pending(
+                Arc::clone(store),
+                Box::new(SessionMeta {
+                    id,
+                    cwd: config.cwd.clone(),
+                    version: env!("CARGO_PKG_VERSION").to_owned(),
+                    base_instructions: config.base_instructions.clone(),
+                    developer_instructions: config.developer_instructions.clone(),
+                    read_only_tools: config.read_only_tools,
+                    forked_from: None,
+                }),
+            ),
+        };
+        self.insert(id, config, State::new(Arc::default(), ContextDue::Everything), rollout)
+    }
+
+    /// A thread that is in memory.
+    pub fn get_or_load(&self, id: ThreadId) -> Result<Arc<Thread>, CoreError> {
+        lock(&self.threads).get(&id).cloned().ok_or(CoreError::ThreadNotFound { id })
+    }
+
+    /// A new thread that can only read and knows what the given one knew when its last turn ended; the given one
+    /// stays as it is. The new thread is kept in memory only.
+    pub fn fork_for_query(self: &Arc<Self>, id: ThreadId) -> Result<Arc<Thread>, CoreError> {
+        let source = self.get_or_load(id)?;
+        let history = source.finished_history();
+        let context_due = if history.is_empty() { ContextDue::Everything } else { ContextDue::Environment };
+        let config = ThreadConfig {
+            sandbox: SandboxMode::ReadOnly,
+            approval_policy: ApprovalPolicy::Never,
+            read_only_tools: true,
+            ..source.config().clone()
+        };
+        self.insert(ThreadId::new(), config, State::new(history, context_due), Rollout::Ephemeral)
+    }
+
+    fn insert(
+        &self,
+        id: ThreadId,
+        config: ThreadConfig,
+        state: State,
+        rollout: Rollout,
+    ) -> Result<Arc<Thread>, CoreError> {
+        let max = self.core.config.limits.max_threads;
+        let thread = Arc::new(Thread::new(Arc::clone(&self.core), Weak::clone(&self.this), id, config, state, rollout));
+        let mut threads = lock(&self.threads);
+        if threads.len() >= max {
+            return Err(CoreError::TooManyThreads { max });
+        }
+        threads.insert(id, Arc::clone(&thread));
+        Ok(thread)
+    }
+
+    /// Drops a thread that was shut down.
+    pub(crate) fn forget(&self, id: ThreadId) {
+        lock(&self.threads).remove(&id);
+    }
+
+    /// Ends every thread: turns are interrupted, process trees get SIGTERM and, two seconds later, SIGKILL, rollouts
+    /// are made durable. Takes at most 2.2 s; what is left then ends with this process.
+    pub async fn shutdown(&self) {
+        let threads: Vec<Arc<Thread>> = lock(&self.threads).values().cloned().collect();
+        let closing = futures_util::future::join_all(threads.into_iter().map(Thread::close));
+        if tokio::time::timeout(SHUTDOWN_LIMIT, closing).await.is_err() {
+            tracing::warn!("threads were still closing when the time for it was over");
+        }
+    }
+}
+
+fn usable_directory(base: &Path, wanted: &Path) -> Result<PathBuf, CoreError> {
+    let path = base.join(wanted);
+    match std::fs::metadata(&path) {
+        Ok(metadata) if metadata.is_dir() => Ok(path),
+        Ok(_) => Err(CoreError::CwdNotADirectory { path }),
+        Err(source) => Err(CoreError::CwdUnusable { path, source }),
+    }
+}

@@ -1,0 +1,147 @@
+//! What one thread holds in memory, as data under one lock; [`crate::Thread`] does what follows from it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use openoxide_model::HistoryItem;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use crate::approvals::Remembered;
+use crate::{ApprovalRequest, Decision, TurnId, TurnResult};
+
+/// How many ended turns can still be asked for.
+const KEPT_RESULTS: usize = 8;
+
+/// The history of a thread; cloned by reference for a model request or a fork.
+pub(crate) type History = Arc<Vec<Arc<HistoryItem>>>;
+
+/// What one thread holds.
+pub(crate) struct State {
+    /// Refuses whatever comes.
+    pub(crate) closed: bool,
+    /// Oldest first.
+    pub(crate) history: History,
+    /// How much of the history belongs to turns that have ended.
+    pub(crate) finished_len: usize,
+    /// What the model is told ahead of the next prompt.
+    pub(crate) context_due: ContextDue,
+    /// Prompts that wait for their turn.
+    pub(crate) queue: VecDeque<Queued>,
+    /// The turn under way.
+    pub(crate) running: Option<Running>,
+    /// Questions of the turn under way.
+    pub(crate) pending: Vec<Pending>,
+    /// Results of the turns that ended last, oldest first.
+    pub(crate) results: VecDeque<Arc<TurnResult>>,
+    /// What need not be asked again.
+    pub(crate) remembered: Remembered,
+    /// The id of the next item.
+    pub(crate) next_item_id: u64,
+}
+
+/// What the model is told ahead of the next prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ContextDue {
+    /// Instructions, project documents and environment: a thread's first turn.
+    Everything,
+    /// The environment alone: the first turn of a fork, whose history has the rest.
+    Environment,
+    /// Nothing.
+    Nothing,
+}
+
+/// A prompt that waits.
+pub(crate) struct Queued {
+    pub(crate) turn_id: TurnId,
+    pub(crate) text: String,
+}
+
+/// The turn under way.
+pub(crate) struct Running {
+    pub(crate) turn_id: TurnId,
+    pub(crate) started: Instant,
+    pub(crate) control: Arc<TurnControl>,
+    /// Steering text the driver has not taken yet.
+    pub(crate) steers: Vec<String>,
+    /// The end is decided: nothing can steer or interrupt it any more.
+    pub(crate) sealed: bool,
+}
+
+/// A question that waits for its decision.
+pub(crate) struct Pending {
+    pub(crate) request: Arc<ApprovalRequest>,
+    /// The driver waits at the other end; it is gone when the turn ended first.
+    pub(crate) answer: oneshot::Sender<Decision>,
+}
+
+/// What others tell the driver of a turn.
+#[derive(Default)]
+pub(crate) struct TurnControl {
+    interrupted: AtomicBool,
+    steered: AtomicBool,
+    wake: Notify,
+}
+
+impl TurnControl {
+    /// Tells the driver to end the turn.
+    pub(crate) fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    /// Ready once the turn is to end. Cancel-safe: the flag stays set.
+    pub(crate) async fn interrupted(&self) {
+        while !self.interrupted.load(Ordering::Acquire) {
+            self.wake.notified().await;
+        }
+    }
+
+    /// Notes that there is steering text to take.
+    pub(crate) fn steer(&self) {
+        self.steered.store(true, Ordering::Release);
+    }
+
+    /// Whether steering text came since the last call.
+    pub(crate) fn take_steered(&self) -> bool {
+        self.steered.load(Ordering::Acquire) && self.steered.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl State {
+    /// A thread with this history, in which every turn has ended.
+    pub(crate) fn new(history: History, context_due: ContextDue) -> Self {
+        Self {
+            closed: false,
+            finished_len: history.len(),
+            history,
+            context_due,
+            queue: VecDeque::new(),
+            running: None,
+            pending: Vec::new(),
+            results: VecDeque::new(),
+            remembered: Remembered::default(),
+            next_item_id: 1,
+        }
+    }
+
+    /// Bytes of prompts that wait, steering text included.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        let steers = self.running.iter().flat_map(|running| &running.steers).map(String::len).sum::<usize>();
+        self.queue.iter().map(|queued| queued.text.len()).sum::<usize>() + steers
+    }
+
+    /// How many prompts wait, steering text included.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.len() + self.running.as_ref().map_or(0, |running| running.steers.len())
+    }
+
+    /// Keeps a result for those who ask later.
+    pub(crate) fn keep_result(&mut self, result: Arc<TurnResult>) {
+        if self.results.len() == KEPT_RESULTS {
+            self.results.pop_front();
+        }
+        self.results.push_back(result);
+    }
+}

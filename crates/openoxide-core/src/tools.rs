@@ -1,0 +1,197 @@
+//! The tools given to the model: what each is called, what it takes, and what a call comes down to.
+//!
+//! A call goes through two steps. [`plan`] understands its arguments, without IO; a plan is then run by its tool's own
+//! file. Whatever goes wrong reaches the model as a sentence that names the field and says what to do.
+
+mod apply_patch;
+mod args;
+mod exec_command;
+mod grep;
+mod list_dir;
+pub(crate) mod output;
+mod read_file;
+mod update_plan;
+mod write_stdin;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use openoxide_model::ToolSpec;
+
+use self::args::Args;
+use crate::diff::TurnDiff;
+use crate::turn::step::{CallOutcome, Prepared, ToolCall, refused_item};
+use crate::{Event, ItemStatus, Thread, TurnId, TurnItemKind};
+
+/// The tools of one kind of thread, in a fixed order so that a provider's cache holds; made once.
+pub(crate) struct Toolbox {
+    specs: Vec<ToolSpec>,
+}
+
+impl Toolbox {
+    /// Every tool.
+    pub(crate) fn all() -> Self {
+        let mut specs = vec![exec_command::spec(), write_stdin::spec(), apply_patch::spec()];
+        specs.extend(Self::reading().specs);
+        Self { specs }
+    }
+
+    /// The tools that change nothing and run no command.
+    pub(crate) fn reading() -> Self {
+        Self { specs: vec![read_file::spec(), list_dir::spec(), grep::spec(), update_plan::spec()] }
+    }
+
+    /// What is offered to the model.
+    pub(crate) fn specs(&self) -> &[ToolSpec] {
+        &self.specs
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.specs.iter().filter_map(|spec| match spec {
+            ToolSpec::Function { name, .. } | ToolSpec::Freeform { name, .. } => Some(name.as_str()),
+            _ => None,
+        })
+    }
+}
+
+/// A call whose arguments are understood.
+#[derive(Debug, Clone)]
+pub(crate) enum Plan {
+    Exec(exec_command::ExecCommand),
+    Stdin(write_stdin::WriteStdin),
+    Patch(apply_patch::ApplyPatch),
+    ReadFile(read_file::ReadFile),
+    ListDir(list_dir::ListDir),
+    Grep(grep::Grep),
+    UpdatePlan(update_plan::UpdatePlan),
+}
+
+/// What a tool needs of the turn that calls it.
+#[derive(Clone)]
+pub(crate) struct ToolContext {
+    pub(crate) thread: Arc<Thread>,
+    pub(crate) turn_id: TurnId,
+    pub(crate) call_id: String,
+    pub(crate) diff: Arc<Mutex<TurnDiff>>,
+}
+
+impl ToolContext {
+    /// A path of the model's, absolute.
+    fn resolve(&self, path: &str) -> PathBuf {
+        self.thread.config().cwd.join(path)
+    }
+
+    /// The most bytes of one output that the model is given.
+    fn output_limit(&self) -> usize {
+        output::bytes_of(self.thread.core.config.tool_output_token_limit)
+    }
+
+    fn emit_delta(&self, item_id: u64, delta: String) {
+        self.thread.hub.emit(Event::ItemDelta { turn_id: self.turn_id, item_id, delta });
+    }
+
+    /// The item of a tool that has no kind of its own.
+    fn tool_item(&self, name: &str, summary: String, status: ItemStatus) -> TurnItemKind {
+        TurnItemKind::Tool { call_id: self.call_id.clone(), name: name.to_owned(), summary, status }
+    }
+}
+
+/// Understands a call, or says in a sentence why it cannot be done.
+pub(crate) fn plan(context: &ToolContext, call: &ToolCall) -> Result<Plan, String> {
+    let thread = &context.thread;
+    let toolbox = thread.core.tools(thread.config());
+    if !toolbox.names().any(|name| name == call.name) {
+        let names: Vec<&str> = toolbox.names().collect();
+        return Err(format!("There is no tool named `{}` here; the tools are {}.", call.name, names.join(", ")));
+    }
+    if call.name == apply_patch::NAME {
+        let text = if call.custom { call.input.clone() } else { Args::parse(&call.input)?.text("input")? };
+        return apply_patch::ApplyPatch::new(context, &text).map(Plan::Patch);
+    }
+    if call.custom {
+        return Err(format!("`{}` takes a JSON object, not plain text.", call.name));
+    }
+    let mut args = Args::parse(&call.input)?;
+    let args = &mut args;
+    match call.name.as_str() {
+        exec_command::NAME => exec_command::plan(context, args),
+        write_stdin::NAME => write_stdin::WriteStdin::new(args).map(Plan::Stdin),
+        read_file::NAME => read_file::ReadFile::new(context, args).map(Plan::ReadFile),
+        list_dir::NAME => list_dir::ListDir::new(context, args).map(Plan::ListDir),
+        grep::NAME => grep::Grep::new(context, args).map(Plan::Grep),
+        _ => update_plan::UpdatePlan::new(args).map(Plan::UpdatePlan),
+    }
+}
+
+/// Finds out what a planned call would do. Quick and without IO, except for patches, which are checked against the
+/// files elsewhere ([`Plan::is_patch`]).
+pub(crate) async fn prepare(context: ToolContext, plan: &mut Plan) -> Prepared {
+    match plan {
+        Plan::Exec(exec) => exec.prepared(&context),
+        Plan::Stdin(stdin) => stdin.prepared(&context),
+        Plan::Patch(patch) => patch.prepare(&context).await,
+        Plan::ReadFile(read) => reading(&context, read_file::NAME, read.summary()),
+        Plan::ListDir(list) => reading(&context, list_dir::NAME, list.summary()),
+        Plan::Grep(grep) => reading(&context, grep::NAME, grep.summary()),
+        Plan::UpdatePlan(_) => reading(&context, update_plan::NAME, "updating the plan".to_owned()),
+    }
+}
+
+impl Plan {
+    /// Whether preparing it reads files, and so must not be waited for.
+    pub(crate) fn is_patch(&self) -> bool {
+        matches!(self, Self::Patch(_))
+    }
+}
+
+/// Runs a planned call under an item.
+pub(crate) fn run(context: ToolContext, plan: Plan, item_id: u64) -> BoxFuture<'static, CallOutcome> {
+    match plan {
+        Plan::Exec(exec) => exec.run(context, item_id).boxed(),
+        Plan::Stdin(stdin) => stdin.run(context, item_id).boxed(),
+        Plan::Patch(patch) => patch.run(context).boxed(),
+        Plan::ReadFile(read) => {
+            let summary = read.summary();
+            read_in_background(context, read_file::NAME, summary, move |_| read.run()).boxed()
+        }
+        Plan::ListDir(list) => {
+            let summary = list.summary();
+            read_in_background(context, list_dir::NAME, summary, move |_| list.run()).boxed()
+        }
+        Plan::Grep(grep) => {
+            let summary = grep.summary();
+            read_in_background(context, grep::NAME, summary, move |stop| grep.run(stop)).boxed()
+        }
+        Plan::UpdatePlan(plan) => futures_util::future::ready(plan.run(&context)).boxed(),
+    }
+}
+
+/// The outcome of a call that was refused before it began.
+pub(crate) fn refused(call: &ToolCall, message: String) -> Prepared {
+    Prepared::Refused { message, item: refused_item(call), later: false }
+}
+
+fn reading(context: &ToolContext, name: &str, summary: String) -> Prepared {
+    Prepared::Ready { item: context.tool_item(name, summary, ItemStatus::InProgress), question: None, exclusive: false }
+}
+
+/// Runs blocking reading work on a thread for it. Dropping the future tells the work to stop.
+async fn read_in_background(
+    context: ToolContext,
+    name: &'static str,
+    summary: String,
+    work: impl FnOnce(&output::StopFlag) -> Result<String, String> + Send + 'static,
+) -> CallOutcome {
+    let stop = output::StopFlag::default();
+    let _stops_when_dropped = stop.on_drop();
+    let limit = context.output_limit();
+    let done = tokio::task::spawn_blocking(move || work(&stop)).await;
+    let (text, status) = match done {
+        Ok(Ok(text)) => (text, ItemStatus::Completed),
+        Ok(Err(text)) => (text, ItemStatus::Failed),
+        Err(_) => (format!("`{name}` failed inside; try it another way."), ItemStatus::Failed),
+    };
+    CallOutcome { output: output::truncate(&text, limit), item: context.tool_item(name, summary, status), plan: None }
+}

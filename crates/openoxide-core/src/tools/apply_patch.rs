@@ -1,0 +1,125 @@
+//! `apply_patch`: changes files by a patch that is checked whole against the files before anything is written.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use openoxide_apply_patch::{Change, ChangeKind, Patch};
+use openoxide_model::ToolSpec;
+
+use super::ToolContext;
+use crate::approvals::Question;
+use crate::diff::{TurnDiff, relative};
+use crate::events::lock;
+use crate::turn::step::{CallOutcome, Prepared};
+use crate::{ApprovalAction, FileChange, FileChangeKind, ItemStatus, TurnItemKind};
+
+/// Its name.
+pub(super) const NAME: &str = "apply_patch";
+
+/// What is offered to the model.
+pub(super) fn spec() -> ToolSpec {
+    ToolSpec::Freeform {
+        name: NAME.to_owned(),
+        description: "Changes, adds, moves and removes files by a patch. All of it is applied, or nothing. The patch \
+                      is plain text from `*** Begin Patch` to `*** End Patch`, not JSON."
+            .to_owned(),
+        grammar: openoxide_apply_patch::GRAMMAR.to_owned(),
+    }
+}
+
+/// A patch that was parsed.
+#[derive(Debug, Clone)]
+pub(crate) struct ApplyPatch {
+    patch: Arc<Patch>,
+    root: PathBuf,
+    /// What it would change, once it was checked.
+    changes: Vec<FileChange>,
+    /// The diff that was shown for a decision; what is applied must be the same.
+    diff: String,
+}
+
+impl ApplyPatch {
+    /// Parses a patch whose paths are relative to the thread's directory.
+    pub(super) fn new(context: &ToolContext, text: &str) -> Result<Self, String> {
+        Self::at(context.thread.config().cwd.clone(), text)
+    }
+
+    /// Parses a patch whose paths are relative to a directory.
+    pub(super) fn at(root: PathBuf, text: &str) -> Result<Self, String> {
+        let patch =
+            openoxide_apply_patch::parse(text).map_err(|error| format!("The patch was not applied: {error}."))?;
+        Ok(Self { patch: Arc::new(patch), root, changes: Vec::new(), diff: String::new() })
+    }
+
+    /// Checks the patch against the files as they are now.
+    pub(super) async fn prepare(&mut self, context: &ToolContext) -> Prepared {
+        let (patch, root, shown_root) =
+            (Arc::clone(&self.patch), self.root.clone(), context.thread.config().cwd.clone());
+        let checked = tokio::task::spawn_blocking(move || {
+            let verified = patch.verify(&root).map_err(|error| error.to_string())?;
+            let changes: Vec<FileChange> =
+                verified.changes().iter().map(|change| file_change(&shown_root, change)).collect();
+            Ok::<_, String>((changes, verified.unified_diff()))
+        })
+        .await;
+        match checked.unwrap_or_else(|_| Err("the check failed inside".to_owned())) {
+            Ok((changes, diff)) => {
+                (self.changes, self.diff) = (changes, diff);
+                let action = ApprovalAction::Patch { changes: self.changes.clone(), unified_diff: self.diff.clone() };
+                Prepared::Ready {
+                    item: self.item(context, ItemStatus::InProgress),
+                    question: Some(Question { action, escalated: false, justification: None }),
+                    exclusive: true,
+                }
+            }
+            Err(error) => Prepared::Refused {
+                message: format!(
+                    "The patch was not applied: {error}. No file was changed; read the file again and correct the patch."
+                ),
+                item: self.item(context, ItemStatus::Failed),
+                later: true,
+            },
+        }
+    }
+
+    /// Checks once more that the patch still means what was shown, applies it, and notes what it changed.
+    pub(super) async fn run(self, context: ToolContext) -> CallOutcome {
+        let (patch, root, shown) = (Arc::clone(&self.patch), self.root.clone(), self.diff.clone());
+        let (turn_diff, thread_root) = (Arc::clone(&context.diff), context.thread.config().cwd.clone());
+        // The blocking thread notes the changes itself, so that they are known even if nobody waits for it any more.
+        let done = tokio::task::spawn_blocking(move || {
+            let verified = patch.verify(&root).map_err(|error| error.to_string())?;
+            if verified.unified_diff() != shown {
+                return Err("a file of it was changed by something else at this moment".to_owned());
+            }
+            let changes = verified.changes().to_vec();
+            let summary = verified.apply().map_err(|error| error.to_string())?.summary();
+            let mut turn_diff = lock(&turn_diff);
+            let turn_diff: &mut TurnDiff = &mut turn_diff;
+            changes.iter().for_each(|change| turn_diff.record(&thread_root, change));
+            Ok(summary)
+        })
+        .await;
+        let (output, status) = match done.unwrap_or_else(|_| Err("applying it failed inside".to_owned())) {
+            Ok(summary) => (summary, ItemStatus::Completed),
+            Err(error) => (format!("The patch was not applied: {error}."), ItemStatus::Failed),
+        };
+        CallOutcome { output, item: self.item(&context, status), plan: None }
+    }
+
+    fn item(&self, context: &ToolContext, status: ItemStatus) -> TurnItemKind {
+        TurnItemKind::Patch { call_id: context.call_id.clone(), changes: self.changes.clone(), status }
+    }
+}
+
+fn file_change(root: &std::path::Path, change: &Change) -> FileChange {
+    FileChange {
+        path: relative(root, &change.absolute),
+        kind: match change.kind {
+            ChangeKind::Add => FileChangeKind::Add,
+            ChangeKind::Delete => FileChangeKind::Delete,
+            _ => FileChangeKind::Update,
+        },
+        move_to: change.move_to.clone(),
+    }
+}

@@ -1,0 +1,238 @@
+//! `exec_command`: one shell command, waited for up to its yield and then left running in the background.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openoxide_model::ToolSpec;
+use openoxide_sandbox::{CommandSpec, ExitStatus, WaitOutcome};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::args::Args;
+use super::output::{Capture, bytes_of, truncate};
+use super::{Plan, ToolContext, apply_patch};
+use crate::approvals::Question;
+use crate::runner::Running;
+use crate::turn::step::{CallOutcome, Prepared};
+use crate::{ApprovalAction, ItemStatus, TurnItemKind};
+
+/// Its name.
+pub(super) const NAME: &str = "exec_command";
+
+/// Bytes of output kept of one command.
+pub(super) const CAPTURE_LIMIT: usize = 1 << 20;
+
+const DEFAULT_YIELD_MS: u64 = 10_000;
+const MIN_YIELD_MS: u64 = 250;
+const MAX_YIELD_MS: u64 = 30_000;
+
+/// What is offered to the model.
+pub(super) fn spec() -> ToolSpec {
+    ToolSpec::Function {
+        name: NAME.to_owned(),
+        description: "Runs a shell command and returns its exit code and output. A command that runs longer than \
+                      yield_time_ms goes on in the background; write_stdin continues with its session id."
+            .to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "cmd": {"type": "string", "description": "The command line, for the shell."},
+                "workdir": {"type": "string", "description": "Directory to run in; default: the thread's directory."},
+                "tty": {"type": "boolean", "description": "Give it a terminal that write_stdin can type into. Default: false, and stdin is empty."},
+                "yield_time_ms": {"type": "integer", "description": "How long to wait for it before it goes on in the background, 250 to 30000. Default: 10000."},
+                "max_output_tokens": {"type": "integer", "description": "The most output to return; more is cut in the middle."},
+                "login": {"type": "boolean", "description": "Use a login shell. Default: false."},
+                "sandbox_permissions": {"type": "string", "enum": ["use_default", "require_escalated"], "description": "require_escalated asks a person first to let the command run without the sandbox."},
+                "justification": {"type": "string", "description": "With require_escalated: one sentence for the person on why."}
+            },
+            "required": ["cmd"],
+            "additionalProperties": false
+        }),
+    }
+}
+
+/// A command whose arguments are understood.
+#[derive(Debug, Clone)]
+pub(crate) struct ExecCommand {
+    argv: Vec<String>,
+    cwd: PathBuf,
+    tty: bool,
+    wait: Duration,
+    max_output_bytes: usize,
+    escalated: bool,
+    justification: Option<String>,
+}
+
+/// Understands a call: a command, or a patch written as one.
+pub(super) fn plan(context: &ToolContext, args: &mut Args) -> Result<Plan, String> {
+    let command = args.text("cmd")?;
+    let workdir = args.optional_text("workdir")?.unwrap_or_default();
+    let cwd = context.resolve(&workdir);
+    if !cwd.is_dir() {
+        return Err(format!("`workdir` {} is not an existing directory.", cwd.display()));
+    }
+    if let Some(patch) = openoxide_apply_patch::extract_from_shell(&command) {
+        let root = patch.workdir.map_or_else(|| cwd.clone(), |directory| cwd.join(directory));
+        return apply_patch::ApplyPatch::at(root, &patch.patch).map(Plan::Patch);
+    }
+    let escalated = match args.optional_text("sandbox_permissions")?.as_deref() {
+        None | Some("use_default") => false,
+        Some("require_escalated") => true,
+        Some(other) => {
+            return Err(format!("`sandbox_permissions` must be `use_default` or `require_escalated`, not `{other}`."));
+        }
+    };
+    let shell = context.thread.core.shell.name();
+    let flag = if args.flag("login")? { "-lc" } else { "-c" };
+    let wait_ms = args.optional_number("yield_time_ms")?.unwrap_or(DEFAULT_YIELD_MS);
+    let limit = context.output_limit();
+    Ok(Plan::Exec(ExecCommand {
+        argv: vec![shell.to_owned(), flag.to_owned(), command],
+        cwd,
+        tty: args.flag("tty")?,
+        wait: Duration::from_millis(wait_ms.clamp(MIN_YIELD_MS, MAX_YIELD_MS)),
+        max_output_bytes: args
+            .optional_number("max_output_tokens")?
+            .map_or(limit, |tokens| limit.min(bytes_of(usize::try_from(tokens).unwrap_or(usize::MAX)))),
+        escalated,
+        justification: args.optional_text("justification")?.filter(|text| !text.trim().is_empty()),
+    }))
+}
+
+impl ExecCommand {
+    /// What it shows, and what a person may have to decide.
+    pub(super) fn prepared(&self, context: &ToolContext) -> Prepared {
+        Prepared::Ready {
+            item: self.item(context, None, String::new(), Duration::ZERO, ItemStatus::InProgress),
+            question: Some(Question {
+                action: ApprovalAction::Command { argv: self.argv.clone(), cwd: self.cwd.clone() },
+                escalated: self.escalated,
+                justification: self.justification.clone(),
+            }),
+            exclusive: false,
+        }
+    }
+
+    /// Starts the command and follows it for the time given.
+    pub(super) async fn run(self, context: ToolContext, item_id: u64) -> CallOutcome {
+        let began = Instant::now();
+        let thread = &context.thread;
+        let spec = CommandSpec {
+            argv: self.argv.clone(),
+            cwd: self.cwd.clone(),
+            env: thread.core.config.child_env.clone(),
+            tty: self.tty,
+            mode: thread.config().sandbox,
+            output_limit: CAPTURE_LIMIT,
+            thread_marker: Some(thread.id().to_string()),
+        };
+        let command = match thread.core.runner.spawn(spec).await {
+            Ok(command) => command,
+            Err(error) => {
+                let output = format!("The command could not be started: {error}.");
+                let item = self.item(&context, None, String::new(), began.elapsed(), ItemStatus::Failed);
+                return CallOutcome { output, item, plan: None };
+            }
+        };
+        let session = thread.sessions.add(Arc::clone(&command), self.argv.clone(), self.cwd.clone(), context.turn_id);
+        let mut capture = Capture::new(CAPTURE_LIMIT);
+        let exit = follow(&*command, self.wait, &mut capture, |delta| context.emit_delta(item_id, delta)).await;
+        let text = capture.text();
+        let took = began.elapsed();
+        let (head, code, status) = match exit {
+            Some(exit) => {
+                thread.sessions.exited(session);
+                let status = if exit.code == Some(0) { ItemStatus::Completed } else { ItemStatus::Failed };
+                (exit_line(exit), Some(exit_code(exit)), status)
+            }
+            None => {
+                let ended = thread.sessions.leave(session);
+                let mut head = format!("still running, session_id: {session}");
+                if let Some(ended) = ended {
+                    head.push_str(&format!(
+                        "\nsession {ended} was ended: it was the oldest, and no more may run in the background"
+                    ));
+                }
+                (head, None, ItemStatus::InProgress)
+            }
+        };
+        CallOutcome {
+            output: report(&head, took, &text, self.max_output_bytes),
+            item: self.item(&context, code, text, took, status),
+            plan: None,
+        }
+    }
+
+    fn item(
+        &self,
+        context: &ToolContext,
+        exit_code: Option<i32>,
+        output: String,
+        took: Duration,
+        status: ItemStatus,
+    ) -> TurnItemKind {
+        TurnItemKind::Command {
+            call_id: context.call_id.clone(),
+            argv: self.argv.clone(),
+            cwd: self.cwd.clone(),
+            exit_code,
+            output,
+            duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            status,
+        }
+    }
+}
+
+/// Waits for a command's exit, at most so long, passing its output on as it comes.
+pub(super) async fn follow(
+    command: &dyn Running,
+    wait: Duration,
+    capture: &mut Capture,
+    mut on_delta: impl FnMut(String),
+) -> Option<ExitStatus> {
+    let deadline = Instant::now() + wait;
+    loop {
+        // Both futures only wait; dropping the one that lost loses nothing. Once the exit is known `changed` would
+        // be ready at once for as long as the last output is awaited, so it is not asked again.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let outcome = if command.exit_status().is_some() {
+            Some(command.wait(left).await)
+        } else {
+            tokio::select! {
+                biased;
+                outcome = command.wait(left) => Some(outcome),
+                () = command.changed() => None,
+            }
+        };
+        let new = command.take_output();
+        if !new.text.is_empty() || new.omitted_bytes > 0 {
+            capture.push(&new.text, new.omitted_bytes);
+            on_delta(new.text);
+        }
+        match outcome {
+            Some(WaitOutcome::Exited(exit)) => return Some(exit),
+            Some(_) => return None,
+            None => {}
+        }
+    }
+}
+
+/// The text for the model.
+pub(super) fn report(head: &str, took: Duration, text: &str, max_bytes: usize) -> String {
+    let text = truncate(text, max_bytes);
+    format!("{head}\nwall time: {:.3} s\noutput:\n{text}", took.as_secs_f64())
+}
+
+/// The exit for the model.
+pub(super) fn exit_line(exit: ExitStatus) -> String {
+    match (exit.code, exit.signal) {
+        (None, Some(signal)) => format!("exit code: {} (ended by signal {signal})", exit_code(exit)),
+        _ => format!("exit code: {}", exit_code(exit)),
+    }
+}
+
+/// The exit as a shell tells it: 128 and the signal for what a signal ended.
+pub(super) fn exit_code(exit: ExitStatus) -> i32 {
+    exit.code.or(exit.signal.map(|signal| 128 + signal)).unwrap_or(-1)
+}

@@ -1,0 +1,183 @@
+//! `read_file`: lines of a text file, numbered, without reading more of it into memory than is shown.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::PathBuf;
+
+use openoxide_model::ToolSpec;
+use serde_json::json;
+
+use super::ToolContext;
+use super::args::Args;
+
+/// Its name.
+pub(super) const NAME: &str = "read_file";
+
+const DEFAULT_LIMIT: u64 = 2000;
+/// A longer line is cut.
+const MAX_LINE_BYTES: usize = 2000;
+/// How much of a file is looked at to tell text from other things.
+const PROBE_BYTES: usize = 8192;
+
+/// What is offered to the model.
+pub(super) fn spec() -> ToolSpec {
+    ToolSpec::Function {
+        name: NAME.to_owned(),
+        description: "Reads lines of a text file. Each line is returned as `L<number>: text`.".to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "The file; relative to the thread's directory, or absolute."},
+                "offset": {"type": "integer", "description": "The first line to read, counted from 1. Default: 1."},
+                "limit": {"type": "integer", "description": "How many lines to read. Default: 2000."}
+            },
+            "required": ["path"],
+            "additionalProperties": false
+        }),
+    }
+}
+
+/// A call whose arguments are understood.
+#[derive(Debug, Clone)]
+pub(crate) struct ReadFile {
+    shown: String,
+    path: PathBuf,
+    offset: u64,
+    limit: u64,
+    max_bytes: usize,
+}
+
+impl ReadFile {
+    /// Understands a call.
+    pub(super) fn new(context: &ToolContext, args: &mut Args) -> Result<Self, String> {
+        let shown = args.text("path")?;
+        let offset = args.optional_number("offset")?.unwrap_or(1);
+        if offset == 0 {
+            return Err("`offset` counts lines from 1; give 1 for the first line.".to_owned());
+        }
+        let limit = args.optional_number("limit")?.unwrap_or(DEFAULT_LIMIT);
+        if limit == 0 {
+            return Err("`limit` must be at least 1.".to_owned());
+        }
+        Ok(Self { path: context.resolve(&shown), shown, offset, limit, max_bytes: context.output_limit() })
+    }
+
+    /// What it shows.
+    pub(super) fn summary(&self) -> String {
+        format!("reading {}", self.shown)
+    }
+
+    /// Reads. Only regular files are opened: a pipe or a device might never end.
+    pub(super) fn run(&self) -> Result<String, String> {
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => format!("There is no file {}.", self.shown),
+            _ => format!("{} cannot be read: {error}.", self.shown),
+        };
+        let metadata = std::fs::metadata(&self.path).map_err(failed)?;
+        if metadata.is_dir() {
+            return Err(format!("{} is a directory; use `list_dir`.", self.shown));
+        }
+        if !metadata.is_file() {
+            return Err(format!("{} is not a regular file, so it is not read.", self.shown));
+        }
+        let mut reader = BufReader::with_capacity(PROBE_BYTES, File::open(&self.path).map_err(failed)?);
+        if reader.fill_buf().map_err(failed)?.contains(&0) {
+            return Err(format!("{} is not text; it has {} bytes.", self.shown, metadata.len()));
+        }
+        self.read_lines(&mut reader).map_err(failed)
+    }
+
+    fn read_lines(&self, reader: &mut impl BufRead) -> io::Result<String> {
+        let (mut text, mut number, mut line) = (String::new(), 0_u64, Vec::new());
+        while let Some(whole) = next_line(reader, &mut line)? {
+            number += 1;
+            if number < self.offset {
+                continue;
+            }
+            if number - self.offset == self.limit {
+                text.push_str(&format!("[more lines follow; go on with offset {number}]\n"));
+                return Ok(text);
+            }
+            let mut shown = format!("L{number}: {}", String::from_utf8_lossy(&line));
+            if whole > line.len() {
+                shown.push_str(&format!(" [the line has {whole} bytes; cut here]"));
+            }
+            // Room is kept for the note, so that it survives the cut for the model.
+            if text.len() + shown.len() + 100 > self.max_bytes && !text.is_empty() {
+                text.push_str(&format!("[as much as fits; go on with offset {number}]\n"));
+                return Ok(text);
+            }
+            text.push_str(&shown);
+            text.push('\n');
+        }
+        if text.is_empty() {
+            text = match number {
+                0 => "[the file is empty]\n".to_owned(),
+                _ => format!("[the file ends at line {number}, before offset {}]\n", self.offset),
+            };
+        }
+        Ok(text)
+    }
+}
+
+/// Reads one line, keeping its beginning; its whole length without the end of line, or `None` at the end of the file.
+fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<usize>> {
+    line.clear();
+    let mut whole = 0;
+    loop {
+        let buffer = reader.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok((whole > 0).then_some(whole));
+        }
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let part = &buffer[..end.unwrap_or(buffer.len())];
+        let room = MAX_LINE_BYTES.saturating_sub(line.len()).min(part.len());
+        line.extend_from_slice(&part[..room]);
+        whole += part.len();
+        let used = part.len() + usize::from(end.is_some());
+        reader.consume(used);
+        if end.is_some() {
+            if line.len() == whole && line.last() == Some(&b'\r') {
+                line.pop();
+                whole -= 1;
+            }
+            return Ok(Some(whole));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(content: &[u8], offset: u64, limit: u64, max_bytes: usize) -> Result<String, String> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        std::fs::write(&path, content).unwrap();
+        ReadFile { shown: "f".into(), path, offset, limit, max_bytes }.run()
+    }
+
+    #[test]
+    fn lines_are_numbered_from_the_offset() {
+        assert_eq!(read(b"a\r\nb\n\nd", 2, 10, 1000).unwrap(), "L2: b\nL3: \nL4: d\n");
+        assert_eq!(read(b"a\nb\nc\n", 1, 2, 1000).unwrap(), "L1: a\nL2: b\n[more lines follow; go on with offset 3]\n");
+        assert_eq!(read(b"a\nb\n", 1, 2, 1000).unwrap(), "L1: a\nL2: b\n");
+        assert_eq!(read(b"a\n", 5, 2, 1000).unwrap(), "[the file ends at line 1, before offset 5]\n");
+        assert_eq!(read(b"", 1, 2, 1000).unwrap(), "[the file is empty]\n");
+    }
+
+    #[test]
+    fn what_is_not_text_gets_a_sentence() {
+        assert_eq!(read(b"\x7fELF\0\0", 1, 2, 1000).unwrap_err(), "f is not text; it has 6 bytes.");
+        let missing = ReadFile { shown: "x".into(), path: "/nowhere/x".into(), offset: 1, limit: 1, max_bytes: 9 };
+        assert_eq!(missing.run().unwrap_err(), "There is no file x.");
+    }
+
+    #[test]
+    fn long_lines_and_long_files_are_cut_with_a_way_on() {
+        let text = read(&b"x".repeat(5000), 1, 2, 10_000).unwrap();
+        assert!(text.contains("[the line has 5000 bytes; cut here]") && text.len() < 2100, "{text}");
+        let text = read(&b"0123456789\n".repeat(100), 1, 2000, 400).unwrap();
+        assert!(text.len() <= 400 && text.contains("go on with offset"), "{text}");
+    }
+}

@@ -1,0 +1,149 @@
+//! `write_stdin`: goes on with a command that was left in the background: types into it, waits, reads what is new.
+
+use std::time::Duration;
+
+use openoxide_model::ToolSpec;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::ToolContext;
+use super::args::Args;
+use super::exec_command::{CAPTURE_LIMIT, exit_line, follow, report};
+use super::output::{Capture, bytes_of};
+use crate::approvals::Question;
+use crate::turn::step::{CallOutcome, Prepared};
+use crate::{ApprovalAction, ItemStatus, TurnItemKind};
+
+/// Its name.
+pub(super) const NAME: &str = "write_stdin";
+
+const MIN_YIELD_MS: u64 = 250;
+const DEFAULT_POLL_MS: u64 = 5_000;
+const MAX_YIELD_MS: u64 = 300_000;
+
+/// What is offered to the model.
+pub(super) fn spec() -> ToolSpec {
+    ToolSpec::Function {
+        name: NAME.to_owned(),
+        description: "Continues with a command that is still running: types into its terminal if it has one, waits, \
+                      and returns what it printed since."
+            .to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "session_id": {"type": "integer", "description": "The id that exec_command returned."},
+                "chars": {"type": "string", "description": "What to type; the command needs tty: true. Empty or absent: only wait."},
+                "yield_time_ms": {"type": "integer", "description": "How long to wait for its end, 250 to 300000. Default: 250 after typing, else 5000."},
+                "max_output_tokens": {"type": "integer", "description": "The most output to return; more is cut in the middle."}
+            },
+            "required": ["session_id"],
+            "additionalProperties": false
+        }),
+    }
+}
+
+/// A call whose arguments are understood.
+#[derive(Debug, Clone)]
+pub(crate) struct WriteStdin {
+    session: u64,
+    chars: String,
+    wait: Duration,
+    max_tokens: Option<u64>,
+}
+
+impl WriteStdin {
+    /// Understands a call.
+    pub(super) fn new(args: &mut Args) -> Result<Self, String> {
+        let session = args
+            .optional_number("session_id")?
+            .ok_or("`session_id` is missing; give the number that `exec_command` returned.")?;
+        let chars = args.optional_text("chars")?.unwrap_or_default();
+        let default = if chars.is_empty() { DEFAULT_POLL_MS } else { MIN_YIELD_MS };
+        let wait_ms = args.optional_number("yield_time_ms")?.unwrap_or(default);
+        Ok(Self {
+            session,
+            chars,
+            wait: Duration::from_millis(wait_ms.clamp(MIN_YIELD_MS, MAX_YIELD_MS)),
+            max_tokens: args.optional_number("max_output_tokens")?,
+        })
+    }
+
+    /// What it shows. What is typed may be a command of its own (into a shell), so it is put up like one; keys that
+    /// only end something are not.
+    pub(super) fn prepared(&self, context: &ToolContext) -> Prepared {
+        let only_ends = self.chars.chars().all(|c| matches!(c, '\u{3}' | '\u{4}'));
+        let question = (!only_ends).then(|| Question {
+            action: ApprovalAction::Command {
+                argv: vec![NAME.to_owned(), self.session.to_string(), self.chars.clone()],
+                cwd: context
+                    .thread
+                    .sessions
+                    .background(self.session)
+                    .map_or_else(|| context.thread.config().cwd.clone(), |session| session.cwd),
+            },
+            escalated: false,
+            justification: None,
+        });
+        Prepared::Ready { item: self.item(context, ItemStatus::InProgress), question, exclusive: false }
+    }
+
+    /// Types, waits and reads.
+    pub(super) async fn run(self, context: ToolContext, item_id: u64) -> CallOutcome {
+        let began = Instant::now();
+        let sessions = &context.thread.sessions;
+        let Some(session) = sessions.background(self.session) else {
+            let known = sessions.background_ids();
+            let known: Vec<String> = known.iter().map(u64::to_string).collect();
+            return self.failed(
+                &context,
+                format!(
+                    "No command runs under session {}; running: {}.",
+                    self.session,
+                    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+                ),
+            );
+        };
+        if !self.chars.is_empty()
+            && let Err(error) = session.command.write_stdin(self.chars.as_bytes()).await
+        {
+            return self.failed(
+                &context,
+                format!(
+                    "Nothing was typed into session {}: {error}. A command that is to be typed into is started with \
+                 `tty: true`.",
+                    self.session
+                ),
+            );
+        }
+        let mut capture = Capture::new(CAPTURE_LIMIT);
+        let exit = follow(&*session.command, self.wait, &mut capture, |delta| context.emit_delta(item_id, delta)).await;
+        let head = match exit {
+            Some(exit) => {
+                sessions.exited(self.session);
+                exit_line(exit)
+            }
+            None => format!("still running, session_id: {}", self.session),
+        };
+        let limit = context.output_limit();
+        let limit =
+            self.max_tokens.map_or(limit, |tokens| limit.min(bytes_of(usize::try_from(tokens).unwrap_or(usize::MAX))));
+        CallOutcome {
+            output: report(&head, began.elapsed(), &capture.text(), limit),
+            item: self.item(&context, ItemStatus::Completed),
+            plan: None,
+        }
+    }
+
+    fn failed(&self, context: &ToolContext, output: String) -> CallOutcome {
+        CallOutcome { output, item: self.item(context, ItemStatus::Failed), plan: None }
+    }
+
+    fn item(&self, context: &ToolContext, status: ItemStatus) -> TurnItemKind {
+        let what = context.thread.sessions.background(self.session).map_or_else(
+            || format!("session {}", self.session),
+            |session| crate::approvals::command_line(&session.argv),
+        );
+        let summary = if self.chars.is_empty() { format!("waiting for {what}") } else { format!("typing into {what}") };
+        context.tool_item(NAME, summary, status)
+    }
+}

@@ -1,0 +1,392 @@
+//! Performs what [`TurnState`] decides: asks the model, runs tools, puts questions, writes, tells.
+//!
+//! One task runs the turns of a thread, one after the other, and ends when none waits. Everything it waits for is polled
+//! within that task, so dropping a future here is all it takes to stop following something.
+
+use std::collections::VecDeque;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use openoxide_model::{HistoryItem, ModelRequest, ModelStream, Role, Usage};
+use tokio::time::timeout;
+
+use super::repair::missing_outputs;
+use super::state::{Rules, TurnState};
+use super::step::{Action, CallIndex, CallOutcome, Input, Prepared};
+use crate::approvals::{Question, Remembered};
+use crate::diff::TurnDiff;
+use crate::events::lock;
+use crate::rollout::{RolloutItem, TurnContext};
+use crate::thread::{StartedTurn, TurnStart};
+use crate::thread_state::ContextDue;
+use crate::tools::{self, Plan, ToolContext};
+use crate::{
+    ApprovalId, ApprovalRequest, Decision, Denial, DenialReason, Event, Thread, TurnResult, TurnStatus, context,
+    instructions,
+};
+
+/// Runs a turn and every turn that waits behind it. A turn that panics fails; the thread stays usable.
+pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
+    let mut next = Some(first);
+    while let Some(turn) = next {
+        let start = thread.begin_turn();
+        let (turn_id, started, begins) = (turn.turn_id, turn.started, thread.turn_begin());
+        let diff = Arc::new(Mutex::new(TurnDiff::default()));
+        let driver = Box::pin(Driver::new(&thread, turn, start, Arc::clone(&diff)).run());
+        let parts = match AssertUnwindSafe(driver).catch_unwind().await {
+            Ok(parts) => parts,
+            Err(_) => Parts::after_panic(&thread),
+        };
+        if parts.status != TurnStatus::Completed {
+            if let Some(ending) = thread.sessions.terminate(Some(turn_id)) {
+                tokio::spawn(ending);
+            }
+            close_history(&thread, begins, parts.status, parts.left_over);
+        }
+        let (files_changed, diff) = {
+            let diff = lock(&diff);
+            (diff.files_changed(), diff.unified())
+        };
+        let result = TurnResult {
+            thread_id: thread.id(),
+            turn_id,
+            status: parts.status,
+            content: parts.content,
+            files_changed,
+            diff,
+            usage: parts.usage,
+            duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            denials: parts.denials,
+        };
+        next = thread.finish_turn(result, parts.remembered, parts.next_item_id);
+        thread.sync_later();
+    }
+}
+
+/// Makes the history of a turn that did not complete one that a provider takes: every call has an output, what was
+/// said to it is kept, and the model is told that it was stopped.
+fn close_history(thread: &Thread, begins: usize, status: TurnStatus, left_over: Vec<String>) {
+    let mut items = missing_outputs(&thread.history()[begins..]);
+    items.extend(left_over.into_iter().map(|text| HistoryItem::Message { role: Role::User, text }));
+    if status == TurnStatus::Interrupted {
+        let text = instructions::INTERRUPTED_NOTE.to_owned();
+        items.push(HistoryItem::Message { role: Role::User, text });
+    }
+    for item in items {
+        // The rollout may be the very thing that failed; the history in memory stays in step regardless.
+        if let Err(error) = thread.append(item.clone()) {
+            tracing::warn!(thread = %thread.id(), %error, "the end of a turn was not written");
+            thread.remember(Arc::new(item));
+        }
+    }
+}
+
+/// What a turn came to.
+struct Parts {
+    status: TurnStatus,
+    content: String,
+    usage: Usage,
+    denials: Vec<Denial>,
+    remembered: Option<Remembered>,
+    next_item_id: Option<u64>,
+    left_over: Vec<String>,
+}
+
+impl Parts {
+    fn after_panic(thread: &Thread) -> Self {
+        Self {
+            status: TurnStatus::Failed,
+            content: "the turn failed inside openoxide; the thread is still usable, so try again".to_owned(),
+            usage: Usage::default(),
+            denials: Vec::new(),
+            remembered: None,
+            next_item_id: None,
+            left_over: thread.seal(TurnStatus::Failed),
+        }
+    }
+}
+
+struct Driver<'a> {
+    thread: &'a Arc<Thread>,
+    turn: StartedTurn,
+    state: TurnState,
+    context_due: ContextDue,
+    cache_key: String,
+    diff: Arc<Mutex<TurnDiff>>,
+    stream: Option<ModelStream>,
+    plans: Vec<Option<Plan>>,
+    /// Calls that may be forgotten when the turn stops.
+    work: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// The call that changes files; it is always waited for.
+    exclusive: Option<BoxFuture<'static, Done>>,
+    questions: FuturesUnordered<BoxFuture<'static, (CallIndex, Decision)>>,
+    /// Inputs that are there already.
+    ready: VecDeque<Input>,
+}
+
+/// A call got somewhere.
+enum Done {
+    Prepared(CallIndex, Box<Plan>, Prepared),
+    Run(CallIndex, CallOutcome),
+}
+
+impl<'a> Driver<'a> {
+    fn new(thread: &'a Arc<Thread>, turn: StartedTurn, start: TurnStart, diff: Arc<Mutex<TurnDiff>>) -> Self {
+        let rules = Rules {
+            policy: thread.config().approval_policy,
+            remembered: start.remembered,
+            max_steps: thread.core.config.limits.max_steps,
+        };
+        Self {
+            state: TurnState::new(turn.turn_id, rules, start.next_item_id),
+            context_due: start.context_due,
+            cache_key: thread.id().to_string(),
+            thread,
+            turn,
+            diff,
+            stream: None,
+            plans: Vec::new(),
+            work: FuturesUnordered::new(),
+            exclusive: None,
+            questions: FuturesUnordered::new(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    async fn run(mut self) -> Parts {
+        let mut actions = Vec::new();
+        let mut interrupted = false;
+        let prompt = std::mem::take(&mut self.turn.text);
+        let begun = self.begin();
+        self.ready.push_back(Input::Start(prompt));
+        if let Err(error) = begun {
+            self.ready.push_front(Input::Broken(rollout_failure(&error)));
+        }
+        loop {
+            if self.turn.control.take_steered() {
+                self.state.handle(Input::Steer(self.thread.take_steers()), &mut actions);
+            }
+            let input = match self.ready.pop_front() {
+                Some(input) => input,
+                None => self.next_input(&mut interrupted).await,
+            };
+            self.state.handle(input, &mut actions);
+            let mut ended = None;
+            for action in actions.drain(..) {
+                let Action::End(status) = action else {
+                    let Err(error) = self.perform(action) else { continue };
+                    // What was to follow rests on what could not be written.
+                    self.ready.clear();
+                    self.ready.push_back(Input::Broken(rollout_failure(&error)));
+                    break;
+                };
+                ended = self.seal(status);
+            }
+            if let Some((status, left_over)) = ended {
+                return self.into_parts(status, left_over);
+            }
+        }
+    }
+
+    fn into_parts(self, status: TurnStatus, left_over: Vec<String>) -> Parts {
+        let (content, usage, denials, remembered, next_item_id) = self.state.into_parts();
+        let (remembered, next_item_id) = (Some(remembered), Some(next_item_id));
+        Parts { status, content, usage, denials, remembered, next_item_id, left_over }
+    }
+
+    /// Writes what the turn runs with and, ahead of a thread's first prompt, what the model is to know.
+    fn begin(&mut self) -> io::Result<()> {
+        let (thread, config) = (self.thread, self.thread.config());
+        thread.record(&RolloutItem::TurnContext(TurnContext {
+            turn_id: self.turn.turn_id,
+            cwd: config.cwd.clone(),
+            model: config.model.clone(),
+            sandbox: config.sandbox,
+            approval_policy: config.approval_policy,
+        }))?;
+        let (items, warnings) = context::due(self.context_due, &thread.core.config, thread.core.shell, config);
+        for message in warnings {
+            thread.hub.emit(Event::Warning { turn_id: self.turn.turn_id, message });
+        }
+        items.into_iter().try_for_each(|item| thread.append(item))?;
+        thread.context_sent();
+        Ok(())
+    }
+
+    /// Waits for the next thing to happen.
+    async fn next_input(&mut self, interrupted: &mut bool) -> Input {
+        // A provider may have thousands of events at hand; this gives other tasks their share.
+        tokio::task::coop::consume_budget().await;
+        let Self { turn, stream, work, exclusive, questions, .. } = self;
+        // Cancel-safe throughout: the interrupt is a flag, streams and sets of futures keep what is not taken, and the
+        // exclusive call is polled by reference. The interrupt is looked at first and once.
+        tokio::select! {
+            biased;
+            () = turn.control.interrupted(), if !*interrupted => {
+                *interrupted = true;
+                Input::Interrupt
+            }
+            event = poll_some(stream.as_mut().map(|stream| stream.next())) => match event {
+                Some(Ok(event)) => Input::Model(event),
+                Some(Err(error)) => {
+                    let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+                    Input::ModelFailed(format!("{error}{hint}"))
+                }
+                None => Input::ModelFailed(
+                    "the model's response ended before it was complete; send the prompt again".to_owned(),
+                ),
+            },
+            done = poll_some(exclusive.as_mut()) => {
+                *exclusive = None;
+                self.done(done)
+            }
+            Some(done) = work.next(), if !work.is_empty() => self.done(done),
+            Some((call, decision)) = questions.next(), if !questions.is_empty() => Input::Decided(call, decision),
+        }
+    }
+
+    fn done(&mut self, done: Done) -> Input {
+        match done {
+            Done::Prepared(call, plan, prepared) => {
+                self.plans[call] = Some(*plan);
+                Input::Prepared(call, prepared)
+            }
+            Done::Run(call, outcome) => Input::CallDone(call, outcome),
+        }
+    }
+
+    fn perform(&mut self, action: Action) -> io::Result<()> {
+        match action {
+            Action::Append(item) => self.thread.append(item)?,
+            Action::Emit(event) => self.thread.hub.emit(event),
+            Action::RequestModel => self.request(),
+            Action::DropModel => self.stream = None,
+            Action::Prepare(call) => self.prepare(call),
+            Action::Ask(call, question) => self.ask(call, question),
+            Action::Run(call, item_id) => self.run_call(call, item_id),
+            Action::StopCalls => {
+                if let Some(ending) = self.thread.sessions.terminate(Some(self.turn.turn_id)) {
+                    tokio::spawn(ending);
+                }
+                self.work.clear();
+                self.questions.clear();
+            }
+            Action::End(_) => {}
+        }
+        Ok(())
+    }
+
+    /// `None` when the turn goes on after all.
+    fn seal(&mut self, status: TurnStatus) -> Option<(TurnStatus, Vec<String>)> {
+        let steers = self.thread.seal(status);
+        if status == TurnStatus::Completed && !steers.is_empty() {
+            self.ready.push_back(Input::Steer(steers));
+            return None;
+        }
+        Some((status, steers))
+    }
+
+    fn request(&mut self) {
+        let (core, config) = (&self.thread.core, self.thread.config());
+        let history = self.thread.history();
+        self.plans.clear();
+        self.stream = Some(core.config.provider.stream(ModelRequest {
+            model: &config.model,
+            instructions: config.base_instructions.as_deref().unwrap_or(instructions::BASE),
+            input: &history,
+            tools: core.tools(config).specs(),
+            cache_key: &self.cache_key,
+        }));
+    }
+
+    fn context(&self, call: CallIndex) -> ToolContext {
+        ToolContext {
+            thread: Arc::clone(self.thread),
+            turn_id: self.turn.turn_id,
+            call_id: self.state.call(call).call_id.clone(),
+            diff: Arc::clone(&self.diff),
+        }
+    }
+
+    fn prepare(&mut self, index: CallIndex) {
+        let (context, call) = (self.context(index), self.state.call(index));
+        if self.plans.len() <= index {
+            self.plans.resize(index + 1, None);
+        }
+        let mut plan = match self.plans[index].take().map_or_else(|| tools::plan(&context, call), Ok) {
+            Ok(plan) => plan,
+            Err(message) => return self.ready.push_back(Input::Prepared(index, tools::refused(call, message))),
+        };
+        let is_patch = plan.is_patch();
+        let mut preparing = async move {
+            let prepared = tools::prepare(context, &mut plan).await;
+            Done::Prepared(index, Box::new(plan), prepared)
+        }
+        .boxed();
+        // Only a patch has to wait for files.
+        let done = if is_patch { None } else { (&mut preparing).now_or_never() };
+        match done {
+            Some(done) => {
+                let input = self.done(done);
+                self.ready.push_back(input);
+            }
+            None => self.work.push(preparing),
+        }
+    }
+
+    fn ask(&mut self, call: CallIndex, question: Question) {
+        let id = ApprovalId::new();
+        let decision = self.thread.ask(ApprovalRequest {
+            id,
+            thread_id: self.thread.id(),
+            turn_id: self.turn.turn_id,
+            call_id: self.state.call(call).call_id.clone(),
+            justification: question.justification,
+            action: question.action,
+        });
+        let (thread, limit) = (Arc::clone(self.thread), self.thread.core.config.approval_timeout);
+        self.questions.push(
+            async move {
+                let mut decision = decision;
+                let decision = match timeout(limit, &mut decision).await {
+                    Ok(decision) => decision,
+                    Err(_) => {
+                        // Whoever settles first wins: this, or a decision that came at the same moment.
+                        thread.time_out(id);
+                        decision.await
+                    }
+                };
+                let gone = Decision::Deny { reason: DenialReason::Cancelled, note: None };
+                (call, decision.unwrap_or(gone))
+            }
+            .boxed(),
+        );
+    }
+
+    fn run_call(&mut self, call: CallIndex, item_id: u64) {
+        let Some(plan) = self.plans[call].take() else { return };
+        let exclusive = plan.is_patch();
+        let running =
+            tools::run(self.context(call), plan, item_id).map(move |outcome| Done::Run(call, outcome)).boxed();
+        if exclusive { self.exclusive = Some(running) } else { self.work.push(running) }
+    }
+}
+
+/// A future that may not be there; without one it never ends.
+async fn poll_some<F: Future + Unpin>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+fn rollout_failure(error: &io::Error) -> String {
+    format!(
+        "the thread's rollout cannot be written ({error}), so the turn was stopped; check the free space and the \
+         permissions of the sessions directory"
+    )
+}

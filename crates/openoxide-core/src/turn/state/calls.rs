@@ -1,0 +1,200 @@
+//! What becomes of the calls of one response: prepared, asked, run, over.
+//!
+//! All are prepared at once, so that their questions go out together. Calls that only read and commands run side by
+//! side; a call that changes files ("exclusive") runs alone, after those before it and ahead of those after it. What
+//! was prepared while earlier calls were still to run is prepared again at its turn, and asked again if it has come to
+//! mean something else.
+
+use std::sync::Arc;
+
+use openoxide_model::HistoryItem;
+
+use super::super::step::{Action, CallIndex, CallOutcome, Prepared, ToolCall, refused_item, with_status};
+use super::{Actions, Phase, TurnState};
+use crate::approvals::{self, Question};
+use crate::{ApprovalAction, Decision, Denial, DenialReason, Event, ItemStatus, TurnItem, TurnItemKind, TurnStatus};
+
+/// One call of the present response.
+pub(super) struct Slot {
+    pub(super) call: ToolCall,
+    pub(super) stage: Stage,
+    pub(super) exclusive: bool,
+    /// Every earlier call was over when this one was prepared.
+    pub(super) fresh: bool,
+    pub(super) item: Option<TurnItemKind>,
+    /// The item's id once it runs.
+    pub(super) running_item: Option<u64>,
+    pub(super) question: Option<Question>,
+    pub(super) approved: Option<ApprovalAction>,
+}
+
+/// How far a call has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Preparing,
+    /// To be prepared again when every earlier call is over.
+    Later,
+    Asked,
+    Ready,
+    Running,
+    Done,
+}
+
+impl Slot {
+    /// A call the model has just made.
+    pub(super) fn new(call: ToolCall) -> Self {
+        Self {
+            call,
+            stage: Stage::Preparing,
+            exclusive: false,
+            fresh: false,
+            item: None,
+            running_item: None,
+            question: None,
+            approved: None,
+        }
+    }
+}
+
+impl TurnState {
+    pub(super) fn handle_prepared(&mut self, index: CallIndex, prepared: Prepared, actions: &mut Actions) {
+        let fresh = self.earlier_done(index);
+        match prepared {
+            Prepared::Refused { later: true, .. } if !fresh => {
+                let slot = &mut self.calls[index];
+                (slot.stage, slot.exclusive) = (Stage::Later, true);
+            }
+            Prepared::Refused { message, item, .. } => {
+                self.finish_call(index, CallOutcome { output: message, item, plan: None }, actions);
+            }
+            Prepared::Ready { item, question, exclusive } => {
+                let slot = &mut self.calls[index];
+                let settled = question.as_ref().is_none_or(|question| slot.approved.as_ref() == Some(&question.action));
+                let asks = question
+                    .as_ref()
+                    .filter(|question| {
+                        !settled && approvals::must_ask(self.rules.policy, question, &self.rules.remembered)
+                    })
+                    .cloned();
+                (slot.item, slot.question, slot.exclusive, slot.fresh) = (Some(item), question, exclusive, fresh);
+                slot.stage = if asks.is_some() { Stage::Asked } else { Stage::Ready };
+                actions.extend(asks.map(|question| Action::Ask(index, question)));
+            }
+        }
+        self.advance(actions);
+    }
+
+    pub(super) fn handle_decision(&mut self, index: CallIndex, decision: Decision, actions: &mut Actions) {
+        let slot = &mut self.calls[index];
+        let (Stage::Asked, Some(question)) = (slot.stage, &slot.question) else { return };
+        let action = question.action.clone();
+        match decision {
+            Decision::Approve | Decision::ApproveForThread => {
+                if decision == Decision::ApproveForThread {
+                    self.rules.remembered.approve(&action);
+                }
+                (slot.stage, slot.approved) = (Stage::Ready, Some(action));
+                self.advance(actions);
+            }
+            Decision::Deny { reason, note } => {
+                self.deny(index, &action, reason, note.as_deref(), actions);
+                self.advance(actions);
+            }
+            Decision::DenyAndStop { note } => {
+                self.deny(index, &action, DenialReason::Declined, note.as_deref(), actions);
+                self.stop(TurnStatus::Interrupted, actions);
+            }
+        }
+    }
+
+    fn deny(
+        &mut self,
+        index: CallIndex,
+        action: &ApprovalAction,
+        reason: DenialReason,
+        note: Option<&str>,
+        actions: &mut Actions,
+    ) {
+        self.denials.push(Denial { what: approvals::describe(action), reason });
+        let slot = &mut self.calls[index];
+        let output = approvals::denial_sentence(action, reason, note);
+        let item =
+            slot.item.take().map_or_else(|| refused_item(&slot.call), |item| with_status(item, ItemStatus::Declined));
+        self.finish_call(index, CallOutcome { output, item, plan: None }, actions);
+    }
+
+    /// Appends the output, then tells that the item is complete.
+    pub(super) fn finish_call(&mut self, index: CallIndex, outcome: CallOutcome, actions: &mut Actions) {
+        let slot = &mut self.calls[index];
+        if slot.stage == Stage::Done {
+            return;
+        }
+        let item_id = match slot.running_item {
+            Some(id) => id,
+            None => self.take_item_id(),
+        };
+        let slot = &mut self.calls[index];
+        slot.stage = Stage::Done;
+        actions.push(Action::Append(HistoryItem::ToolOutput {
+            call_id: slot.call.call_id.clone(),
+            custom: slot.call.custom,
+            output: outcome.output,
+        }));
+        self.emit_completed(Arc::new(TurnItem { id: item_id, kind: outcome.item }), actions);
+        if let Some(steps) = outcome.plan {
+            actions.push(Action::Emit(Event::Plan { turn_id: self.turn_id, steps: Arc::new(steps) }));
+        }
+    }
+
+    /// Starts every call that may run now; with none left, goes on to the next step or the end.
+    pub(super) fn advance(&mut self, actions: &mut Actions) {
+        for index in 0..self.calls.len() {
+            let alone = self.earlier_done(index);
+            let slot = &self.calls[index];
+            match slot.stage {
+                Stage::Later if alone => {
+                    self.calls[index].stage = Stage::Preparing;
+                    actions.push(Action::Prepare(index));
+                }
+                Stage::Ready if slot.exclusive && alone && !slot.fresh => {
+                    self.calls[index].stage = Stage::Preparing;
+                    actions.push(Action::Prepare(index));
+                }
+                Stage::Ready if (slot.exclusive && alone) || (!slot.exclusive && self.may_run_beside(index)) => {
+                    self.run(index, actions);
+                }
+                _ => {}
+            }
+        }
+        if self.calls.iter().any(|slot| slot.stage != Stage::Done) {
+            return;
+        }
+        if self.calls.is_empty() && self.steers.is_empty() {
+            self.phase = Phase::Ended(TurnStatus::Completed);
+            actions.push(Action::End(TurnStatus::Completed));
+        } else {
+            self.next_step(actions);
+        }
+    }
+
+    fn run(&mut self, index: CallIndex, actions: &mut Actions) {
+        let item_id = self.take_item_id();
+        let slot = &mut self.calls[index];
+        (slot.stage, slot.running_item) = (Stage::Running, Some(item_id));
+        if let Some(item) = slot.item.take() {
+            self.emit_started(item_id, item, actions);
+        }
+        actions.push(Action::Run(index, item_id));
+    }
+
+    fn earlier_done(&self, index: CallIndex) -> bool {
+        self.calls[..index].iter().all(|slot| slot.stage == Stage::Done)
+    }
+
+    /// No earlier call changes files, or may turn out to.
+    fn may_run_beside(&self, index: CallIndex) -> bool {
+        self.calls[..index]
+            .iter()
+            .all(|slot| slot.stage == Stage::Done || (!slot.exclusive && slot.stage != Stage::Preparing))
+    }
+}

@@ -1,0 +1,326 @@
+//! The state machine of a turn, driven by hand: no runtime, no clock, no file.
+
+use openoxide_model::{HistoryItem, ItemKind, ModelEvent, Role, Usage};
+
+use super::state::{Rules, TurnState};
+use super::step::{Action, CallOutcome, Input, Prepared};
+use crate::approvals::{Question, Remembered};
+use crate::{ApprovalAction, ApprovalPolicy, Decision, DenialReason, Event, ItemStatus, TurnId, TurnItemKind};
+
+struct Machine {
+    state: TurnState,
+    log: Vec<String>,
+}
+
+impl Machine {
+    fn new(policy: ApprovalPolicy) -> Self {
+        let rules = Rules { policy, remembered: Remembered::default(), max_steps: 3 };
+        Self { state: TurnState::new(TurnId::new(), rules, 1), log: Vec::new() }
+    }
+
+    fn started(policy: ApprovalPolicy) -> Self {
+        let mut machine = Self::new(policy);
+        assert_eq!(machine.step(Input::Start("do it".into())), ["append user: do it", "request"]);
+        machine
+    }
+
+    /// Gives one input; what is to be done, in short.
+    fn step(&mut self, input: Input) -> Vec<String> {
+        let mut actions = Vec::new();
+        self.state.handle(input, &mut actions);
+        let log: Vec<String> = actions.iter().map(short).collect();
+        self.log.extend(log.clone());
+        log
+    }
+
+    fn say(&mut self, event: ModelEvent) -> Vec<String> {
+        self.step(Input::Model(event))
+    }
+
+    /// A whole response that calls these tools.
+    fn calls(&mut self, ids: &[&str]) -> Vec<String> {
+        for id in ids {
+            self.say(ModelEvent::ItemDone(call(id)));
+        }
+        self.say(completed())
+    }
+}
+
+fn short(action: &Action) -> String {
+    match action {
+        Action::Append(HistoryItem::Message { role: Role::User, text }) => format!("append user: {text}"),
+        Action::Append(HistoryItem::Message { text, .. }) => format!("append message: {text}"),
+        Action::Append(HistoryItem::Reasoning { summary, .. }) => format!("append reasoning: {summary}"),
+        Action::Append(HistoryItem::ToolOutput { call_id, output, .. }) => format!("append output {call_id}: {output}"),
+        Action::Append(HistoryItem::FunctionCall { call_id, .. }) => format!("append call {call_id}"),
+        Action::Append(other) => format!("append {other:?}"),
+        Action::RequestModel => "request".into(),
+        Action::DropModel => "drop model".into(),
+        Action::Prepare(call) => format!("prepare {call}"),
+        Action::Ask(call, _) => format!("ask {call}"),
+        Action::Run(call, item) => format!("run {call} as {item}"),
+        Action::StopCalls => "stop calls".into(),
+        Action::End(status) => format!("end {status:?}"),
+        Action::Emit(Event::ItemStarted { item, .. }) => format!("started {}", item.id),
+        Action::Emit(Event::ItemCompleted { item, .. }) => match &item.kind {
+            TurnItemKind::Tool { status, .. } => format!("completed {} {status:?}", item.id),
+            _ => format!("completed {}", item.id),
+        },
+        Action::Emit(Event::ItemDelta { item_id, delta, .. }) => format!("delta {item_id}: {delta}"),
+        Action::Emit(Event::Usage { usage, .. }) => format!("usage {}", usage.output_tokens),
+        Action::Emit(Event::Warning { .. }) => "warning".into(),
+        Action::Emit(other) => format!("emit {other:?}"),
+    }
+}
+
+fn call(id: &str) -> HistoryItem {
+    HistoryItem::FunctionCall { call_id: id.into(), name: "tool".into(), arguments: "{}".into() }
+}
+
+fn message(text: &str) -> ModelEvent {
+    ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.into() })
+}
+
+fn completed() -> ModelEvent {
+    ModelEvent::Completed { usage: Usage { output_tokens: 2, ..Usage::default() } }
+}
+
+fn item(status: ItemStatus) -> TurnItemKind {
+    TurnItemKind::Tool { call_id: "c".into(), name: "tool".into(), summary: "x".into(), status }
+}
+
+fn ready(question: Option<ApprovalAction>, exclusive: bool) -> Prepared {
+    let question = question.map(|action| Question { action, escalated: false, justification: None });
+    Prepared::Ready { item: item(ItemStatus::InProgress), question, exclusive }
+}
+
+fn command(text: &str) -> ApprovalAction {
+    ApprovalAction::Command { argv: vec![text.into()], cwd: "/".into() }
+}
+
+fn patch(diff: &str) -> ApprovalAction {
+    ApprovalAction::Patch { changes: Vec::new(), unified_diff: diff.into() }
+}
+
+fn done(output: &str) -> CallOutcome {
+    CallOutcome { output: output.into(), item: item(ItemStatus::Completed), plan: None }
+}
+
+fn later() -> Prepared {
+    Prepared::Refused { message: "does not fit".into(), item: item(ItemStatus::Failed), later: true }
+}
+
+#[test]
+fn a_message_is_written_before_it_is_announced_and_ends_the_turn() {
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    assert_eq!(machine.say(ModelEvent::ItemStarted(ItemKind::Message)), ["started 1"]);
+    assert_eq!(machine.say(ModelEvent::TextDelta("he".into())), ["delta 1: he"]);
+    assert_eq!(machine.say(message("hello")), ["append message: hello", "completed 1"]);
+    assert_eq!(machine.say(completed()), ["drop model", "usage 2", "end Completed"]);
+    assert_eq!(machine.state.into_parts().0, "hello");
+}
+
+#[test]
+fn the_content_is_the_last_message_that_says_something() {
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    machine.say(message("the answer"));
+    machine.calls(&["a"]);
+    machine.step(Input::Prepared(0, ready(None, false)));
+    machine.step(Input::CallDone(0, done("ok")));
+    machine.say(message("  "));
+    assert_eq!(machine.say(completed()).last().unwrap(), "end Completed");
+    assert_eq!(machine.state.into_parts().0, "the answer");
+}
+
+#[test]
+fn reasoning_is_kept_with_the_item_that_follows_it_or_not_at_all() {
+    let reasoning = |text: &str| {
+        ModelEvent::ItemDone(HistoryItem::Reasoning { summary: text.into(), raw: serde_json::Value::Null })
+    };
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    assert_eq!(machine.say(reasoning("one")), ["started 1"]);
+    assert_eq!(
+        machine.say(message("hi")),
+        ["started 2", "append reasoning: one", "completed 1", "append message: hi", "completed 2"]
+    );
+    machine.say(reasoning("alone"));
+    let log = machine.step(Input::ModelFailed("broken".into()));
+    assert_eq!(log, ["drop model", "end Failed"]);
+    assert_eq!(machine.state.into_parts().0, "broken");
+}
+
+#[test]
+fn questions_of_parallel_calls_go_out_together_and_calls_run_side_by_side() {
+    let mut machine = Machine::started(ApprovalPolicy::Untrusted);
+    assert_eq!(machine.calls(&["a", "b"]), ["drop model", "usage 2", "prepare 0", "prepare 1"]);
+    assert_eq!(machine.step(Input::Prepared(0, ready(Some(command("a")), false))), ["ask 0"]);
+    assert_eq!(machine.step(Input::Prepared(1, ready(Some(command("b")), false))), ["ask 1"]);
+    assert_eq!(machine.step(Input::Decided(1, Decision::Approve)), ["started 1", "run 1 as 1"]);
+    assert_eq!(machine.step(Input::Decided(0, Decision::Approve)), ["started 2", "run 0 as 2"]);
+    assert_eq!(machine.step(Input::CallDone(0, done("A"))), ["append output a: A", "completed 2 Completed"]);
+    assert_eq!(machine.step(Input::CallDone(1, done("B"))), ["append output b: B", "completed 1 Completed", "request"]);
+}
+
+#[test]
+fn a_decision_counts_once() {
+    let mut machine = Machine::started(ApprovalPolicy::Untrusted);
+    machine.calls(&["a"]);
+    machine.step(Input::Prepared(0, ready(Some(command("a")), false)));
+    assert_eq!(machine.step(Input::Decided(0, Decision::Approve)).len(), 2);
+    assert!(machine.step(Input::Decided(0, Decision::Approve)).is_empty());
+    let deny = Decision::Deny { reason: DenialReason::Declined, note: None };
+    assert!(machine.step(Input::Decided(0, deny)).is_empty());
+}
+
+#[test]
+fn a_patch_runs_alone_and_in_order() {
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    machine.calls(&["read", "patch", "read after"]);
+    assert_eq!(machine.step(Input::Prepared(0, ready(None, false))), ["started 1", "run 0 as 1"]);
+    assert!(machine.step(Input::Prepared(2, ready(None, false))).is_empty(), "the patch may change what it reads");
+    assert!(machine.step(Input::Prepared(1, ready(Some(patch("d")), true))).is_empty());
+    assert_eq!(
+        machine.step(Input::CallDone(0, done("r"))),
+        ["append output read: r", "completed 1 Completed", "prepare 1"],
+        "the files may have changed since it was checked"
+    );
+    assert_eq!(machine.step(Input::Prepared(1, ready(Some(patch("d")), true))), ["started 2", "run 1 as 2"]);
+    assert_eq!(machine.step(Input::CallDone(1, done("p"))).last().unwrap(), "run 2 as 3");
+}
+
+#[test]
+fn an_approved_patch_that_comes_to_mean_something_else_is_asked_again() {
+    for (second, expected) in [("same", "run 1 as 2"), ("other", "ask 1")] {
+        let mut machine = Machine::started(ApprovalPolicy::Untrusted);
+        machine.calls(&["read", "patch"]);
+        machine.step(Input::Prepared(0, ready(None, false)));
+        assert_eq!(machine.step(Input::Prepared(1, ready(Some(patch("same")), true))), ["ask 1"]);
+        assert!(machine.step(Input::Decided(1, Decision::Approve)).is_empty(), "it waits for its turn");
+        machine.step(Input::CallDone(0, done("r")));
+        let log = machine.step(Input::Prepared(1, ready(Some(patch(second)), true)));
+        assert_eq!(log.last().unwrap(), expected);
+    }
+}
+
+#[test]
+fn a_patch_that_rests_on_an_earlier_one_is_checked_when_that_is_done() {
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    machine.calls(&["one", "two"]);
+    machine.step(Input::Prepared(0, ready(Some(patch("1")), true)));
+    assert!(machine.step(Input::Prepared(1, later())).is_empty());
+    assert_eq!(machine.step(Input::CallDone(0, done("1"))).last().unwrap(), "prepare 1");
+    assert_eq!(
+        machine.step(Input::Prepared(1, later())),
+        ["append output two: does not fit", "completed 2 Failed", "request"],
+        "now there is nothing left to wait for"
+    );
+}
+
+#[test]
+fn a_denial_reaches_the_model_and_the_result() {
+    let mut machine = Machine::started(ApprovalPolicy::Untrusted);
+    machine.calls(&["a"]);
+    machine.step(Input::Prepared(0, ready(Some(command("rm x")), false)));
+    let deny = Decision::Deny { reason: DenialReason::TimedOut, note: None };
+    let log = machine.step(Input::Decided(0, deny));
+    assert!(log[0].contains("was not run: nobody answered the question in time"), "{log:?}");
+    assert_eq!(log[1..], ["completed 1 Declined", "request"]);
+    let (_, _, denials, _, _) = machine.state.into_parts();
+    assert_eq!((denials[0].what.as_str(), denials[0].reason), ("rm x", DenialReason::TimedOut));
+}
+
+#[test]
+fn deny_and_stop_ends_the_turn() {
+    let mut machine = Machine::started(ApprovalPolicy::Untrusted);
+    machine.calls(&["a", "b"]);
+    machine.step(Input::Prepared(0, ready(Some(command("a")), false)));
+    machine.step(Input::Prepared(1, ready(Some(command("b")), false)));
+    let log = machine.step(Input::Decided(0, Decision::DenyAndStop { note: Some("enough".into()) }));
+    assert!(log[0].contains("enough"), "{log:?}");
+    assert_eq!(log[1..], ["completed 1 Declined", "stop calls", "end Interrupted"]);
+    assert!(machine.step(Input::Decided(1, Decision::Approve)).is_empty());
+}
+
+#[test]
+fn an_approval_for_the_thread_is_remembered() {
+    let mut machine = Machine::started(ApprovalPolicy::Untrusted);
+    machine.calls(&["a"]);
+    machine.step(Input::Prepared(0, ready(Some(command("ls")), false)));
+    machine.step(Input::Decided(0, Decision::ApproveForThread));
+    machine.step(Input::CallDone(0, done("x")));
+    machine.calls(&["b", "c"]);
+    assert_eq!(machine.step(Input::Prepared(0, ready(Some(command("ls")), false))).last().unwrap(), "run 0 as 2");
+    assert_eq!(machine.step(Input::Prepared(1, ready(Some(command("ls -a")), false))), ["ask 1"]);
+}
+
+#[test]
+fn interrupting_a_response_closes_the_connection() {
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    machine.say(ModelEvent::TextDelta("he".into()));
+    assert_eq!(machine.step(Input::Interrupt), ["drop model", "end Interrupted"]);
+    assert!(machine.say(message("late")).is_empty());
+}
+
+#[test]
+fn interrupting_calls_stops_them_but_lets_a_patch_finish() {
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    machine.calls(&["a"]);
+    machine.step(Input::Prepared(0, ready(None, false)));
+    assert_eq!(machine.step(Input::Interrupt), ["stop calls", "end Interrupted"]);
+
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    machine.calls(&["a"]);
+    machine.step(Input::Prepared(0, ready(Some(patch("d")), true)));
+    assert_eq!(machine.step(Input::Interrupt), ["stop calls"]);
+    assert_eq!(
+        machine.step(Input::CallDone(0, done("applied"))),
+        ["append output a: applied", "completed 1 Completed", "end Interrupted"]
+    );
+}
+
+#[test]
+fn steering_goes_in_before_the_next_request_and_reopens_a_turn_that_was_done() {
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    assert!(machine.step(Input::Steer(vec!["one".into()])).is_empty());
+    machine.say(message("hi"));
+    assert_eq!(machine.say(completed())[2..], ["append user: one", "request"]);
+    assert_eq!(machine.say(completed()).last().unwrap(), "end Completed");
+    assert_eq!(
+        machine.step(Input::Steer(vec!["two".into(), "three".into()])),
+        ["append user: two", "append user: three", "request"]
+    );
+}
+
+#[test]
+fn a_retry_voids_what_was_unfinished() {
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    machine.say(ModelEvent::TextDelta("half".into()));
+    let retry = ModelEvent::Retrying { attempt: 2, max_attempts: 5, delay_ms: 200, reason: "cut".into() };
+    assert_eq!(machine.say(retry), ["warning"]);
+    assert_eq!(machine.say(ModelEvent::TextDelta("whole".into())), ["started 2", "delta 2: whole"]);
+    assert_eq!(machine.say(message("whole")), ["append message: whole", "completed 2"]);
+}
+
+#[test]
+fn the_steps_of_a_turn_are_bounded() {
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    for _ in 0..3 {
+        machine.calls(&["a"]);
+        machine.step(Input::Prepared(0, ready(None, false)));
+        machine.step(Input::CallDone(0, done("x")));
+    }
+    assert_eq!(machine.log.last().unwrap(), "end Failed");
+    assert!(machine.state.into_parts().0.contains("all of its 3 model requests"));
+}
+
+#[test]
+fn what_cannot_be_written_ends_the_turn_whenever_it_shows() {
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    machine.calls(&["a"]);
+    machine.step(Input::Prepared(0, ready(Some(patch("d")), true)));
+    machine.step(Input::Interrupt);
+    assert!(machine.step(Input::Broken("disk full".into())).is_empty(), "the patch is still waited for");
+    assert_eq!(machine.step(Input::CallDone(0, done("applied"))).last().unwrap(), "end Failed");
+    assert_eq!(machine.step(Input::Broken("disk full".into())), ["end Failed"], "the end above was not performed");
+    assert_eq!(machine.state.into_parts().0, "disk full");
+}

@@ -1,0 +1,125 @@
+//! The words between the state machine of a turn and its driver: what happened ([`Input`]), what to do ([`Action`]).
+
+use openoxide_model::{HistoryItem, ModelEvent};
+
+use crate::approvals::Question;
+use crate::{Decision, Event, ItemStatus, PlanStep, TurnItemKind, TurnStatus};
+
+/// A tool call of the model.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ToolCall {
+    /// Ties the call to its output.
+    pub(crate) call_id: String,
+    /// The tool's name.
+    pub(crate) name: String,
+    /// A JSON object, or the text of a freeform tool.
+    pub(crate) input: String,
+    /// Whether `input` is the text of a freeform tool.
+    pub(crate) custom: bool,
+}
+
+/// Which call of the present response.
+pub(crate) type CallIndex = usize;
+
+/// Something that happened.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// The prompt; the first input of every turn.
+    Start(String),
+    /// Texts for the running turn, oldest first.
+    Steer(Vec<String>),
+    /// The model said something.
+    Model(ModelEvent),
+    /// The model cannot answer; says why and what to do.
+    ModelFailed(String),
+    /// A call's arguments are understood.
+    Prepared(CallIndex, Prepared),
+    /// A question was decided.
+    Decided(CallIndex, Decision),
+    /// A call is over.
+    CallDone(CallIndex, CallOutcome),
+    /// Somebody ends the turn.
+    Interrupt,
+    /// Something the turn cannot do without does not work; says what and what to do.
+    Broken(String),
+}
+
+/// What a call comes down to.
+#[derive(Debug)]
+pub(crate) enum Prepared {
+    /// It can run.
+    Ready {
+        /// What it shows while it runs.
+        item: TurnItemKind,
+        /// What a person may have to decide first.
+        question: Option<Question>,
+        /// It changes files and runs alone.
+        exclusive: bool,
+    },
+    /// It cannot run.
+    Refused {
+        /// The sentence for the model.
+        message: String,
+        /// What it shows.
+        item: TurnItemKind,
+        /// It may be possible once the calls before it have run.
+        later: bool,
+    },
+}
+
+/// What a call came to.
+#[derive(Debug)]
+pub(crate) struct CallOutcome {
+    /// The text for the model.
+    pub(crate) output: String,
+    /// The finished item.
+    pub(crate) item: TurnItemKind,
+    /// A new plan.
+    pub(crate) plan: Option<Vec<PlanStep>>,
+}
+
+/// Something to do.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// Write to the rollout and add to the history.
+    Append(HistoryItem),
+    /// Ask the model for its next response.
+    RequestModel,
+    /// Close the connection to the model.
+    DropModel,
+    /// Find out what a call comes down to.
+    Prepare(CallIndex),
+    /// Put a question.
+    Ask(CallIndex, Question),
+    /// Run a call under this item.
+    Run(CallIndex, u64),
+    /// Send SIGTERM to the turn's commands and forget calls that only read.
+    StopCalls,
+    /// Tell whoever watches.
+    Emit(Event),
+    /// The turn is over. A completed turn goes on if it is steered before the driver seals it.
+    End(TurnStatus),
+}
+
+/// What a call shows that was never understood.
+pub(crate) fn refused_item(call: &ToolCall) -> TurnItemKind {
+    TurnItemKind::Tool {
+        call_id: call.call_id.clone(),
+        name: call.name.clone(),
+        summary: "refused".to_owned(),
+        status: ItemStatus::Failed,
+    }
+}
+
+/// An item with another status.
+pub(crate) fn with_status(mut item: TurnItemKind, now: ItemStatus) -> TurnItemKind {
+    match &mut item {
+        TurnItemKind::Command { status, .. }
+        | TurnItemKind::Patch { status, .. }
+        | TurnItemKind::Tool { status, .. } => {
+            *status = now;
+        }
+        TurnItemKind::Message { .. } | TurnItemKind::Reasoning { .. } => {}
+    }
+    item
+}

@@ -1,0 +1,166 @@
+//! The form an approval is asked with, and how its answers are read.
+//!
+//! One required field `decision`; `accept` with an empty form approves once, because clients exist that cannot render
+//! a form. Anything that is not understood is a denial.
+
+use serde_json::{Value, json};
+
+use crate::meta_keys;
+
+/// What an answer says. The server turns it into a decision of core.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Do it once.
+    Approve,
+    /// Do it, and the same again unasked on this thread.
+    ApproveForThread,
+    /// Do not do it.
+    Deny(Refusal, Option<String>),
+    /// Do not do it and end the turn.
+    DenyAndStop(Option<String>),
+}
+
+/// Which kind of no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// `decline`, or a form that says deny.
+    Declined,
+    /// `cancel`.
+    Cancelled,
+    /// An error, or a word that is not understood.
+    Error,
+}
+
+/// The parameters of `elicitation/create` for one approval.
+///
+/// `message` is shown to a person; `details` is for programs and travels in `_meta`.
+pub fn question(message: &str, details: Value) -> Value {
+    json!({
+        "mode": "form",
+        "message": message,
+        "requestedSchema": {
+            "type": "object",
+            "properties": {
+                "decision": {
+                    "type": "string",
+                    "title": "Decision",
+                    "description": "What the agent may do",
+                    "enum": ["approve", "approve_for_thread", "deny", "deny_and_stop"],
+                    "enumNames": ["Approve once", "Approve, and do not ask again for this on the thread",
+                                  "Deny, and let the agent go on", "Deny, and end the turn"],
+                },
+                "reason": { "type": "string", "title": "Reason", "description": "Told to the agent when you deny" },
+            },
+            "required": ["decision"],
+        },
+        "_meta": { meta_keys::APPROVAL: details },
+    })
+}
+
+/// Reads an `ElicitResult`, or what Codex's clients send in its place.
+pub fn read_answer(result: &Value) -> Answer {
+    let action = result.get("action").and_then(Value::as_str);
+    match action {
+        Some("decline") => Answer::Deny(Refusal::Declined, None),
+        Some("cancel") => Answer::Deny(Refusal::Cancelled, None),
+        Some("accept") | None => match (result.get("decision"), result.get("content")) {
+            (Some(word), _) => read_codex_word(word),
+            (None, content) if action.is_some() => read_content(content),
+            (None, _) => Answer::Deny(Refusal::Error, None),
+        },
+        Some(_) => Answer::Deny(Refusal::Error, None),
+    }
+}
+
+fn read_content(content: Option<&Value>) -> Answer {
+    let Some(content) = content.filter(|content| !content.is_null()) else {
+        return Answer::Approve;
+    };
+    let Some(fields) = content.as_object() else {
+        return Answer::Deny(Refusal::Error, None);
+    };
+    let reason = fields.get("reason").and_then(Value::as_str).filter(|reason| !reason.is_empty()).map(str::to_owned);
+    match fields.get("decision") {
+        None => Answer::Approve,
+        Some(Value::String(word)) => match word.as_str() {
+            "approve" => Answer::Approve,
+            "approve_for_thread" => Answer::ApproveForThread,
+            "deny" => Answer::Deny(Refusal::Declined, reason),
+            "deny_and_stop" => Answer::DenyAndStop(reason),
+            other => read_codex_word(&Value::String(other.to_owned())),
+        },
+        Some(_) => Answer::Deny(Refusal::Error, None),
+    }
+}
+
+/// The decision words of Codex's MCP server, which its clients still send.
+fn read_codex_word(word: &Value) -> Answer {
+    match word {
+        Value::String(word) => match word.as_str() {
+            "approved" => Answer::Approve,
+            "approved_for_session" => Answer::ApproveForThread,
+            "denied" => Answer::Deny(Refusal::Declined, None),
+            "abort" => Answer::DenyAndStop(None),
+            _ => Answer::Deny(Refusal::Error, None),
+        },
+        Value::Object(fields) if fields.contains_key("approved_execpolicy_amendment") => Answer::Approve,
+        Value::Object(fields) => match fields.get("denied") {
+            Some(denied) => {
+                let note = denied.get("rejection").and_then(Value::as_str).map(str::to_owned);
+                Answer::Deny(Refusal::Declined, note)
+            }
+            None => Answer::Deny(Refusal::Error, None),
+        },
+        _ => Answer::Deny(Refusal::Error, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_answer_ends_in_one_decision() {
+        let deny = |refusal| Answer::Deny(refusal, None);
+        for (answer, expected) in [
+            (json!({"action":"accept"}), Answer::Approve),
+            (json!({"action":"accept","content":{}}), Answer::Approve),
+            (json!({"action":"accept","content":null}), Answer::Approve),
+            (json!({"action":"accept","content":{"decision":"approve"}}), Answer::Approve),
+            (json!({"action":"accept","content":{"decision":"approve_for_thread"}}), Answer::ApproveForThread),
+            (
+                json!({"action":"accept","content":{"decision":"deny","reason":"not now"}}),
+                Answer::Deny(Refusal::Declined, Some("not now".to_owned())),
+            ),
+            (json!({"action":"accept","content":{"decision":"deny_and_stop"}}), Answer::DenyAndStop(None)),
+            (json!({"action":"accept","content":{"decision":"maybe"}}), deny(Refusal::Error)),
+            (json!({"action":"accept","content":{"decision":1}}), deny(Refusal::Error)),
+            (json!({"action":"accept","content":[]}), deny(Refusal::Error)),
+            (json!({"action":"accept","content":{},"decision":"approved"}), Answer::Approve),
+            (json!({"action":"accept","content":{},"decision":"denied"}), deny(Refusal::Declined)),
+            (json!({"action":"decline"}), deny(Refusal::Declined)),
+            (json!({"action":"decline","decision":"approved"}), deny(Refusal::Declined)),
+            (json!({"action":"cancel"}), deny(Refusal::Cancelled)),
+            (json!({"action":"perhaps"}), deny(Refusal::Error)),
+            (json!({"decision":"approved"}), Answer::Approve),
+            (json!({"decision":"approved_for_session"}), Answer::ApproveForThread),
+            (json!({"decision":"abort"}), Answer::DenyAndStop(None)),
+            (json!({"decision":{"denied":{"rejection":"no"}}}), Answer::Deny(Refusal::Declined, Some("no".to_owned()))),
+            (json!({"decision":"zzz"}), deny(Refusal::Error)),
+            (json!({"foo":1}), deny(Refusal::Error)),
+            (json!({}), deny(Refusal::Error)),
+            (json!(null), deny(Refusal::Error)),
+        ] {
+            assert_eq!(read_answer(&answer), expected, "{answer}");
+        }
+    }
+
+    #[test]
+    fn the_form_asks_for_one_required_word() {
+        let params = question("Run it?", json!({ "command": ["true"] }));
+        assert_eq!(params["requestedSchema"]["required"], json!(["decision"]));
+        assert_eq!(params["_meta"][meta_keys::APPROVAL]["command"][0], "true");
+        let decision = &params["requestedSchema"]["properties"]["decision"];
+        assert_eq!(decision["enum"].as_array().map(Vec::len), decision["enumNames"].as_array().map(Vec::len));
+    }
+}

@@ -1,0 +1,236 @@
+//! The two eras of MCP on one connection: which one a request belongs to, and what its sender can do.
+//!
+//! Modern requests (2026-07-28) carry their version and capabilities in `_meta`; legacy ones rely on what
+//! `initialize` said once.
+
+use rmcp::model::{ClientCapabilities, Implementation, ProgressToken};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{WireError, code};
+
+/// The modern revision.
+pub const MODERN: &str = "2026-07-28";
+/// The newest revision that `initialize` can agree on.
+pub const LEGACY_LATEST: &str = "2025-11-25";
+/// Every revision served, newest first.
+pub const SUPPORTED_VERSIONS: [&str; 5] = [MODERN, LEGACY_LATEST, "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// `_meta` keys of the specification and of ours.
+pub mod meta_keys {
+    /// Protocol version of a modern request.
+    pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+    /// Capabilities of a modern request's sender.
+    pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+    /// Name and version of a modern request's sender.
+    pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+    /// Least severe log level a modern request wants.
+    pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+    /// Our name and version, in modern results.
+    pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+    /// Machine-readable details of an approval question.
+    pub const APPROVAL: &str = "openoxide/approval";
+}
+
+/// The version `initialize` answers: the client's own where it is a served legacy one, else the newest legacy one.
+pub fn negotiate_legacy(requested: &str) -> &'static str {
+    SUPPORTED_VERSIONS[1..].iter().find(|version| **version == requested).copied().unwrap_or(LEGACY_LATEST)
+}
+
+/// Log severities (RFC 5424), least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum LogLevel {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+/// Whether these capabilities include form elicitation. An empty `elicitation` object counts (MCP 2025-11-25,
+/// elicitation "Capabilities").
+pub fn supports_form_elicitation(capabilities: &ClientCapabilities) -> bool {
+    capabilities.elicitation.as_ref().is_some_and(|e| e.form.is_some() || e.url.is_none())
+}
+
+/// What is known of whoever sent a request.
+#[derive(Debug, Clone, Default)]
+pub struct ClientFacts {
+    /// Whether it can be asked with a form.
+    pub can_be_asked: bool,
+    /// Its name, for the log.
+    pub name: Option<String>,
+}
+
+impl ClientFacts {
+    /// Reads them from capabilities and identity.
+    pub fn new(capabilities: &ClientCapabilities, info: Option<&Implementation>) -> Self {
+        Self { can_be_asked: supports_form_elicitation(capabilities), name: info.map(|info| info.name.clone()) }
+    }
+}
+
+/// The era of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Era {
+    /// 2024-11-05 to 2025-11-25, after `initialize`.
+    Legacy,
+    /// 2026-07-28.
+    Modern,
+}
+
+/// The `_meta` of a request, read once.
+#[derive(Debug, Clone, Default)]
+pub struct RequestMeta {
+    /// Wants progress under this token.
+    pub progress_token: Option<ProgressToken>,
+    /// What a modern request says of itself; `None` for a legacy one.
+    pub modern: Option<ModernMeta>,
+}
+
+/// The modern part of a request's `_meta`.
+#[derive(Debug, Clone)]
+pub struct ModernMeta {
+    /// Its sender.
+    pub client: ClientFacts,
+    /// The least severe log message it wants; `None` wants none.
+    pub log_level: Option<LogLevel>,
+}
+
+#[derive(Deserialize)]
+struct RawParams<'a> {
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<RawMeta<'a>>,
+}
+
+#[derive(Deserialize)]
+struct RawMeta<'a> {
+    #[serde(borrow, rename = "progressToken")]
+    progress_token: Option<&'a RawValue>,
+    #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
+    version: Option<&'a RawValue>,
+    #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
+    capabilities: Option<&'a RawValue>,
+    #[serde(borrow, rename = "io.modelcontextprotocol/clientInfo")]
+    info: Option<&'a RawValue>,
+    #[serde(borrow, rename = "io.modelcontextprotocol/logLevel")]
+    log_level: Option<&'a RawValue>,
+}
+
+fn field<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>, key: &str) -> Result<Option<T>, WireError> {
+    raw.map(|raw| serde_json::from_str(raw.get()))
+        .transpose()
+        .map_err(|error| WireError::invalid_params(format!("params._meta[\"{key}\"] is not valid: {error}")))
+}
+
+impl RequestMeta {
+    /// Reads the `_meta` of raw parameters.
+    ///
+    /// # Errors
+    /// -32602 where `params` is no object or a key of `_meta` is malformed or missing, -32022 where a version is named
+    /// that is not served per request.
+    pub fn parse(params: Option<&RawValue>) -> Result<Self, WireError> {
+        let Some(params) = params else {
+            return Ok(Self::default());
+        };
+        let raw: RawParams<'_> = serde_json::from_str(params.get()).map_err(|error| {
+            WireError::invalid_params(format!("params must be an object, with an object as _meta if any: {error}"))
+        })?;
+        let Some(meta) = raw.meta else {
+            return Ok(Self::default());
+        };
+        let progress_token = field(meta.progress_token, "progressToken")?;
+        let modern = match (field::<String>(meta.version, meta_keys::PROTOCOL_VERSION)?, meta.capabilities) {
+            (None, None) => None,
+            (None, Some(_)) => {
+                return Err(missing(meta_keys::PROTOCOL_VERSION));
+            }
+            (Some(version), _) if version != MODERN => {
+                return Err(WireError::unsupported_version(&version));
+            }
+            (Some(_), None) => return Err(missing(meta_keys::CLIENT_CAPABILITIES)),
+            (Some(_), Some(capabilities)) => {
+                let capabilities: ClientCapabilities =
+                    field(Some(capabilities), meta_keys::CLIENT_CAPABILITIES)?.unwrap_or_default();
+                let info: Option<Implementation> = field(meta.info, meta_keys::CLIENT_INFO)?;
+                Some(ModernMeta {
+                    client: ClientFacts::new(&capabilities, info.as_ref()),
+                    log_level: field(meta.log_level, meta_keys::LOG_LEVEL)?,
+                })
+            }
+        };
+        Ok(Self { progress_token, modern })
+    }
+}
+
+fn missing(key: &str) -> WireError {
+    WireError {
+        code: code::INVALID_PARAMS,
+        message: format!("params._meta[\"{key}\"] is missing; every {MODERN} request carries it"),
+        data: Some(Box::new(serde_json::json!({ "missing": key }))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(json: &str) -> Result<RequestMeta, WireError> {
+        RequestMeta::parse(Some(&RawValue::from_string(json.to_owned()).unwrap()))
+    }
+
+    #[test]
+    fn a_request_without_modern_keys_is_legacy() {
+        assert!(parse("{}").unwrap().modern.is_none());
+        let meta = parse(r#"{"_meta":{"progressToken":7}}"#).unwrap();
+        assert!(meta.modern.is_none() && meta.progress_token.is_some());
+    }
+
+    #[test]
+    fn a_modern_request_names_version_and_capabilities() {
+        let meta = parse(
+            r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},
+                "io.modelcontextprotocol/logLevel":"warning"}}"#,
+        )
+        .unwrap();
+        let modern = meta.modern.unwrap();
+        assert!(modern.client.can_be_asked);
+        assert_eq!(modern.log_level, Some(LogLevel::Warning));
+    }
+
+    #[test]
+    fn what_is_missing_or_unknown_is_named() {
+        let error = parse(r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#).unwrap_err();
+        assert_eq!(error.code, code::INVALID_PARAMS);
+        assert!(error.message.contains(meta_keys::CLIENT_CAPABILITIES), "{error}");
+        let error = parse(r#"{"_meta":{"io.modelcontextprotocol/clientCapabilities":{}}}"#).unwrap_err();
+        assert!(error.message.contains(meta_keys::PROTOCOL_VERSION), "{error}");
+        let error = parse(
+            r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2031-01-01","io.modelcontextprotocol/clientCapabilities":{}}}"#,
+        )
+        .unwrap_err();
+        assert_eq!(error.code, code::UNSUPPORTED_PROTOCOL_VERSION);
+        assert_eq!(error.data.unwrap()["supported"][0], MODERN);
+    }
+
+    #[test]
+    fn form_elicitation_is_the_default_kind() {
+        let can = |json: &str| supports_form_elicitation(&serde_json::from_str(json).unwrap());
+        assert!(can(r#"{"elicitation":{}}"#));
+        assert!(can(r#"{"elicitation":{"form":{},"url":{}}}"#));
+        assert!(!can(r#"{"elicitation":{"url":{}}}"#));
+        assert!(!can("{}"));
+    }
+
+    #[test]
+    fn initialize_never_echoes_what_is_not_served() {
+        assert_eq!(negotiate_legacy("2024-11-05"), "2024-11-05");
+        assert_eq!(negotiate_legacy("1999-01-01"), LEGACY_LATEST);
+        assert_eq!(negotiate_legacy(MODERN), LEGACY_LATEST);
+    }
+}

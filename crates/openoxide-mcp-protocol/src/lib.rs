@@ -1,0 +1,34 @@
+//! What goes over the wire: the JSON-RPC envelope, the two eras of MCP, our tools' parameters and results, the forms
+//! we ask with.
+//!
+//! This is the only crate that names `rmcp`, whose model types are the source of the wire shapes; what others need is
+//! re-exported here. Nothing here reads, writes, waits or knows a thread: bytes and values come in, values and bytes go
+//! out, and `openoxide-mcp-server` moves them.
+
+pub mod approval_form;
+mod envelope;
+mod era;
+mod error;
+mod methods;
+pub mod request_state;
+mod result;
+pub mod tools;
+
+pub use envelope::{
+    Envelope, EnvelopeError, MAX_NESTING, Outcome, RequestId, notification, parse_line, request, response, salvage_id,
+};
+pub use era::{
+    ClientFacts, Era, LEGACY_LATEST, LogLevel, MODERN, RequestMeta, SUPPORTED_VERSIONS, meta_keys, negotiate_legacy,
+    supports_form_elicitation,
+};
+pub use error::{WireError, code};
+pub use methods::{Cacheable, parse_params};
+pub use methods::{
+    CallToolParams, CancelledParams, InitializeParams, LogMessage, ProgressMessage, ToolsPage, discover_result,
+    initialize_result,
+};
+pub use result::{
+    CallMeta, CallStatus, DenialReport, ToolOutput, UsageReport, complete, cut_diff, input_required, tool_error,
+    tool_result,
+};
+pub use rmcp::model::{ClientCapabilities, Implementation, ProgressToken, ProtocolVersion, Tool};

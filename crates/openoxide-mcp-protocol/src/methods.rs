@@ -1,0 +1,199 @@
+//! Parameters and results of the protocol's own methods: the handshakes, listing, cancelling, progress and logging.
+
+use rmcp::model::{
+    CacheScope, ClientCapabilities, DiscoverResult, Implementation, InitializeResult, ProgressToken, ProtocolVersion,
+    ServerCapabilities, ServerConfig, Tool,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{LogLevel, RequestId, SUPPORTED_VERSIONS, WireError};
+
+/// How long a client may keep what `server/discover` and `tools/list` say, in milliseconds. Both are fixed for the life
+/// of the process.
+const FIXED_TTL_MS: u64 = 3_600_000;
+
+const INSTRUCTIONS: &str = "OpenOxide is a coding agent. `openoxide` starts a thread on a task and answers when the turn \
+is over, `openoxide-reply` continues a thread by its thread_id, `openoxide-query` asks about a repository without \
+changing it. Pass cwd as an absolute path. A result with status \"running\" goes on in the background: call \
+`openoxide-reply` with the thread_id and no prompt to wait for it.";
+
+/// Parameters of `initialize` (MCP 2025-11-25 lifecycle).
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InitializeParams {
+    /// The newest revision the client speaks.
+    pub protocol_version: String,
+    /// What it can do.
+    pub capabilities: ClientCapabilities,
+    /// Who it is.
+    pub client_info: Implementation,
+}
+
+/// Parameters of `tools/call`. `arguments` stays raw: the tool parses it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallToolParams {
+    /// The tool.
+    pub name: String,
+    /// Its arguments; absent means none.
+    pub arguments: Option<Box<RawValue>>,
+    /// Answers to the questions of an `input_required` result (2026-07-28).
+    pub input_responses: Option<serde_json::Map<String, serde_json::Value>>,
+    /// The state that came with the questions.
+    pub request_state: Option<String>,
+}
+
+/// Parameters of `notifications/cancelled`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelledParams {
+    /// The request that is not wanted any more.
+    pub request_id: RequestId,
+    /// Why, for the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Parses the parameters of `method`.
+///
+/// # Errors
+/// -32602 that says which field is wrong.
+pub fn parse_params<T: DeserializeOwned>(method: &str, params: Option<&RawValue>) -> Result<T, WireError> {
+    let text = params.map_or("{}", RawValue::get);
+    serde_json::from_str(text)
+        .map_err(|error| WireError::invalid_params(format!("invalid params of {method}: {error}")))
+}
+
+impl InitializeParams {
+    /// Parses them from raw parameters.
+    ///
+    /// # Errors
+    /// -32602 that names the missing or wrong field.
+    pub fn parse(params: Option<&RawValue>) -> Result<Self, WireError> {
+        parse_params("initialize", params)
+    }
+}
+
+impl CallToolParams {
+    /// Parses them from raw parameters.
+    ///
+    /// # Errors
+    /// -32602 that names the missing or wrong field.
+    pub fn parse(params: Option<&RawValue>) -> Result<Self, WireError> {
+        parse_params("tools/call", params)
+    }
+}
+
+fn implementation() -> Implementation {
+    Implementation::new("openoxide", env!("CARGO_PKG_VERSION")).with_title("OpenOxide")
+}
+
+/// Our own identity as a JSON value, for the `_meta` of modern results.
+pub(crate) fn server_info_value() -> serde_json::Value {
+    serde_json::to_value(implementation()).expect("wire types serialize")
+}
+
+fn capabilities() -> ServerCapabilities {
+    let mut capabilities = ServerCapabilities::default();
+    capabilities.tools = Some(Default::default());
+    capabilities.logging = Some(Default::default());
+    capabilities
+}
+
+/// The answer to `initialize` in the agreed legacy `version`.
+pub fn initialize_result(version: &'static str) -> InitializeResult {
+    let version: ProtocolVersion =
+        serde_json::from_value(serde_json::Value::String(version.to_owned())).expect("a version is a string");
+    InitializeResult::new(capabilities())
+        .with_server_info(implementation())
+        .with_protocol_version(version)
+        .with_instructions(INSTRUCTIONS)
+}
+
+/// The answer to `server/discover`.
+pub fn discover_result() -> DiscoverResult {
+    let versions = SUPPORTED_VERSIONS
+        .iter()
+        .map(|version| serde_json::from_value(serde_json::json!(version)).expect("a version is a string"))
+        .collect();
+    let config = ServerConfig::new(capabilities()).with_server_info(implementation()).with_instructions(INSTRUCTIONS);
+    let mut result = DiscoverResult::from_server_info(versions, config);
+    result.ttl_ms = FIXED_TTL_MS;
+    result.cache_scope = CacheScope::Public;
+    result
+}
+
+/// The answer to `tools/list`; cacheable in the modern era.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolsPage<'a> {
+    /// All tools, in one fixed order.
+    pub tools: &'a [Tool],
+    /// Present in modern results.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Cacheable>,
+}
+
+/// What modern cacheable results carry (MCP 2026-07-28 caching).
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cacheable {
+    ttl_ms: u64,
+    cache_scope: &'static str,
+}
+
+impl Cacheable {
+    /// For what does not change while the process lives.
+    pub const FIXED: Self = Self { ttl_ms: FIXED_TTL_MS, cache_scope: "public" };
+}
+
+/// Parameters of `notifications/progress`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProgressMessage<'a> {
+    /// The token of the request.
+    pub progress_token: &'a ProgressToken,
+    /// Rises with every message.
+    pub progress: u64,
+    /// A short human sentence.
+    pub message: &'a str,
+}
+
+/// Parameters of `notifications/message`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LogMessage<'a, T: Serialize> {
+    /// How severe it is.
+    pub level: LogLevel,
+    /// Always `openoxide`.
+    pub logger: &'static str,
+    /// The event.
+    pub data: &'a T,
+    /// Which call, thread and turn it belongs to.
+    #[serde(rename = "_meta")]
+    pub meta: &'a crate::CallMeta,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_field_is_named() {
+        let params = RawValue::from_string(r#"{"protocolVersion":"2025-06-18","capabilities":{}}"#.to_owned()).unwrap();
+        let error = InitializeParams::parse(Some(&params)).unwrap_err();
+        assert!(error.message.contains("clientInfo"), "{error}");
+        assert!(CallToolParams::parse(None).unwrap_err().message.contains("name"));
+    }
+
+    #[test]
+    fn discovery_names_both_eras_and_the_server() {
+        let result = serde_json::to_value(discover_result()).unwrap();
+        assert_eq!(result["supportedVersions"][0], "2026-07-28");
+        assert_eq!(result["resultType"], "complete");
+        assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "openoxide");
+        assert_eq!(result["capabilities"], serde_json::json!({ "logging": {}, "tools": {} }));
+    }
+}

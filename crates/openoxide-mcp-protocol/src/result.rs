@@ -1,0 +1,212 @@
+//! Results of `tools/call`: the structured content, the text that says the same, and the modern wrapping.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::methods::server_info_value;
+use crate::{Era, RequestId, meta_keys};
+
+/// A diff longer than this many bytes is cut in results.
+const DIFF_LIMIT: usize = 32 * 1024;
+
+/// Names the call, thread and turn that a log message belongs to.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallMeta {
+    /// The `tools/call` request.
+    pub request_id: RequestId,
+    /// The thread.
+    pub thread_id: String,
+    /// The turn.
+    pub turn_id: String,
+}
+
+/// The structured result of our tools.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolOutput {
+    /// The thread, for openoxide-reply and openoxide-query.
+    pub thread_id: String,
+    /// The agent's last message; for a failure, what went wrong and what to do.
+    pub content: String,
+    /// How the turn stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<CallStatus>,
+    /// The turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<String>,
+    /// The model that answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The thread's directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<PathBuf>,
+    /// Files that patches of the turn changed, relative to cwd where they lie beneath it.
+    #[serde(default)]
+    pub files_changed: Vec<PathBuf>,
+    /// What those patches changed, as a unified diff; cut at 32 KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// Tokens the turn spent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageReport>,
+    /// Milliseconds from the turn's start to its end, or to now while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// What the agent asked for and was not allowed to do.
+    #[serde(default)]
+    pub denials: Vec<DenialReport>,
+}
+
+/// How a turn stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CallStatus {
+    /// The agent finished.
+    Completed,
+    /// It goes on in the background; openoxide-reply with the thread_id and no prompt waits for it.
+    Running,
+    /// It was ended before it finished.
+    Interrupted,
+    /// It could not go on.
+    Failed,
+}
+
+/// Tokens spent.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct UsageReport {
+    /// Tokens read, cached ones included.
+    pub input_tokens: u64,
+    /// Of those, cached ones.
+    pub cached_input_tokens: u64,
+    /// Tokens written, reasoning included.
+    pub output_tokens: u64,
+    /// Of those, spent on reasoning.
+    pub reasoning_output_tokens: u64,
+}
+
+/// Something that was not done.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct DenialReport {
+    /// The command or the files.
+    pub what: String,
+    /// declined, cancelled, error, timed_out, disconnected or not_askable.
+    pub reason: String,
+}
+
+/// Cuts a diff that is too long at a line, and says so.
+pub fn cut_diff(diff: &str) -> String {
+    if diff.len() <= DIFF_LIMIT {
+        return diff.to_owned();
+    }
+    let mut end = DIFF_LIMIT;
+    while !diff.is_char_boundary(end) {
+        end -= 1;
+    }
+    let end = diff[..end].rfind('\n').map_or(end, |at| at + 1);
+    format!("{}[cut: the diff has {} bytes, {end} are shown]\n", &diff[..end], diff.len())
+}
+
+/// Wraps a tool output as a `tools/call` result: structured content, and one text block that ends with the thread id.
+pub fn tool_result(era: Era, output: &ToolOutput, is_error: bool) -> Value {
+    let text = match output.content.is_empty() {
+        true => format!("thread_id: {}", output.thread_id),
+        false => format!("{}\n\nthread_id: {}", output.content, output.thread_id),
+    };
+    let structured = serde_json::to_value(output).expect("wire types serialize");
+    wrap(era, text, Some(structured), is_error)
+}
+
+/// A tool error with no thread behind it: text alone.
+pub fn tool_error(era: Era, message: &str) -> Value {
+    wrap(era, message.to_owned(), None, true)
+}
+
+fn wrap(era: Era, text: String, structured: Option<Value>, is_error: bool) -> Value {
+    let mut result = Map::new();
+    result.insert("content".to_owned(), json!([{ "type": "text", "text": text }]));
+    if let Some(structured) = structured {
+        result.insert("structuredContent".to_owned(), structured);
+    }
+    result.insert("isError".to_owned(), Value::Bool(is_error));
+    complete(era, Value::Object(result))
+}
+
+/// Adds what every modern result carries: `resultType` and the server's identity. Legacy results stay as they are.
+pub fn complete(era: Era, mut result: Value) -> Value {
+    if let (Era::Modern, Some(fields)) = (era, result.as_object_mut()) {
+        if !fields.contains_key("resultType") {
+            fields.insert("resultType".to_owned(), json!("complete"));
+        }
+        let meta = fields.entry("_meta").or_insert_with(|| json!({}));
+        if let Some(meta) = meta.as_object_mut() {
+            meta.insert(meta_keys::SERVER_INFO.to_owned(), server_info_value());
+        }
+    }
+    result
+}
+
+/// The modern way to ask: questions by key, and the sealed state to send back with the answers.
+pub fn input_required(questions: Vec<(String, Value)>, request_state: String) -> Value {
+    let requests: Map<String, Value> = questions
+        .into_iter()
+        .map(|(key, params)| (key, json!({ "method": "elicitation/create", "params": params })))
+        .collect();
+    complete(
+        Era::Modern,
+        json!({ "resultType": "input_required", "inputRequests": requests, "requestState": request_state }),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(content: &str) -> ToolOutput {
+        ToolOutput {
+            thread_id: "t-1".to_owned(),
+            content: content.to_owned(),
+            status: Some(CallStatus::Completed),
+            turn_id: None,
+            model: None,
+            cwd: None,
+            files_changed: Vec::new(),
+            diff: None,
+            usage: None,
+            duration_ms: None,
+            denials: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn text_and_structure_both_name_the_thread() {
+        let result = tool_result(Era::Legacy, &output("done"), false);
+        assert_eq!(result["structuredContent"]["threadId"], "t-1");
+        assert_eq!(result["content"][0]["text"], "done\n\nthread_id: t-1");
+        assert!(result.get("resultType").is_none());
+    }
+
+    #[test]
+    fn a_modern_result_says_its_type_and_who_we_are() {
+        let result = tool_error(Era::Modern, "no");
+        assert_eq!(result["resultType"], "complete");
+        assert_eq!(result["_meta"][meta_keys::SERVER_INFO]["name"], "openoxide");
+        assert!(result.get("structuredContent").is_none());
+    }
+
+    #[test]
+    fn a_long_diff_is_cut_at_a_line_and_says_so() {
+        let diff = "+é line of text\n".repeat(5_000);
+        let cut = cut_diff(&diff);
+        assert!(cut.len() < DIFF_LIMIT + 100);
+        assert!(cut.ends_with("are shown]\n"), "{}", &cut[cut.len() - 80..]);
+        assert_eq!(cut_diff("+x\n"), "+x\n");
+    }
+}

@@ -1,0 +1,282 @@
+//! Our tools: their schemas as listed, and their arguments as read.
+//!
+//! Arguments are lenient in spelling (snake_case, kebab-case and camelCase name the same field) and strict in
+//! substance: an unknown field, a wrong type or a word outside an enum is refused by a sentence that a calling model can
+//! act on. Those sentences become tool results with `isError`, never JSON-RPC errors.
+
+mod arguments;
+mod schema;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use arguments::{bad, read};
+pub use schema::TOOLS;
+
+/// Starts a thread.
+pub const OPENOXIDE: &str = "openoxide";
+/// Continues a thread.
+pub const REPLY: &str = "openoxide-reply";
+/// Asks without changing anything.
+pub const QUERY: &str = "openoxide-query";
+
+/// Arguments of `openoxide`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OpenoxideParams {
+    /// The task, in plain words.
+    pub prompt: String,
+    /// Directory to work in. Absolute, or relative to the server's directory, which is also the default.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub cwd: Option<String>,
+    /// Model name as the provider knows it. Default: the configured model.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub model: Option<String>,
+    /// What commands may touch. Default: danger-full-access, the only mode enforced by this version.
+    #[serde(default)]
+    #[schemars(with = "SandboxChoice")]
+    pub sandbox: Option<SandboxChoice>,
+    /// When to ask before acting. untrusted (default): before every command and patch; on-request: when the agent asks
+    /// to; never: not at all.
+    #[serde(default)]
+    #[schemars(with = "ApprovalChoice")]
+    pub approval_policy: Option<ApprovalChoice>,
+    /// Standing instructions for this thread, added to the agent's own. Also accepted as developer_instructions.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub instructions: Option<String>,
+    /// Replaces the agent's own base instructions.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub base_instructions: Option<String>,
+    /// Answer after this many seconds with status "running" if the turn is not over; it goes on.
+    #[serde(default)]
+    #[schemars(with = "f64", range(min = 0))]
+    pub wait_seconds: Option<f64>,
+}
+
+/// Arguments of `openoxide-reply`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplyParams {
+    /// The thread, as returned in threadId.
+    pub thread_id: String,
+    /// What to do next. Without it, wait for the running turn, or get the last result.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub prompt: Option<String>,
+    /// Give the prompt to the running turn instead of queueing a new one.
+    #[serde(default)]
+    #[schemars(with = "bool")]
+    pub steer: Option<bool>,
+    /// End the running turn first. Without a prompt, only end it.
+    #[serde(default)]
+    #[schemars(with = "bool")]
+    pub interrupt: Option<bool>,
+    /// Answer after this many seconds with status "running" if the turn is not over; it goes on.
+    #[serde(default)]
+    #[schemars(with = "f64", range(min = 0))]
+    pub wait_seconds: Option<f64>,
+}
+
+/// Arguments of `openoxide-query`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QueryParams {
+    /// The question about the code.
+    pub query: String,
+    /// Ask with this thread's history, in a read-only fork of it.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub thread_id: Option<String>,
+    /// Directory to read in. Default: the server's directory, or the thread's.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub cwd: Option<String>,
+    /// Model name as the provider knows it. Default: the configured model.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub model: Option<String>,
+    /// Answer after this many seconds with status "running" if the turn is not over; it goes on.
+    #[serde(default)]
+    #[schemars(with = "f64", range(min = 0))]
+    pub wait_seconds: Option<f64>,
+}
+
+/// The sandbox modes that this version enforces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum SandboxChoice {
+    /// No confinement; with it every other safety rests on approvals.
+    DangerFullAccess,
+}
+
+/// The approval policies that this version enforces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum ApprovalChoice {
+    /// Ask before every command and patch.
+    Untrusted,
+    /// Ask when the agent requests it.
+    OnRequest,
+    /// Do not ask.
+    Never,
+}
+
+/// A parsed call of one of our tools.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolCall {
+    /// `openoxide`.
+    Start(OpenoxideParams),
+    /// `openoxide-reply`.
+    Reply(ReplyParams),
+    /// `openoxide-query`.
+    Query(QueryParams),
+}
+
+/// Why a call could not be parsed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolCallError {
+    /// There is no such tool: -32602.
+    UnknownTool(String),
+    /// The arguments are wrong: a tool result with `isError` and this text.
+    BadArguments(String),
+}
+
+impl ToolCall {
+    /// How long the caller wants to wait, in seconds.
+    pub fn wait_seconds(&self) -> Option<f64> {
+        match self {
+            Self::Start(params) => params.wait_seconds,
+            Self::Reply(params) => params.wait_seconds,
+            Self::Query(params) => params.wait_seconds,
+        }
+    }
+
+    /// Parses a `tools/call`.
+    ///
+    /// # Errors
+    /// [`ToolCallError`]; the text names the field, the value and what is allowed.
+    pub fn parse(name: &str, arguments: Option<&RawValue>) -> Result<Self, ToolCallError> {
+        match name {
+            OPENOXIDE => {
+                let params: OpenoxideParams = read(name, arguments)?;
+                not_blank(name, "prompt", &params.prompt)?;
+                check_wait(name, params.wait_seconds)?;
+                Ok(Self::Start(params))
+            }
+            REPLY => {
+                let params: ReplyParams = read(name, arguments)?;
+                if let Some(prompt) = &params.prompt {
+                    not_blank(name, "prompt", prompt)?;
+                }
+                let steer = params.steer.unwrap_or_default();
+                if steer && params.interrupt.unwrap_or_default() {
+                    return bad(name, "steer and interrupt exclude each other; set one of them");
+                }
+                if steer && params.prompt.is_none() {
+                    return bad(name, "steer needs a prompt to give to the running turn");
+                }
+                check_wait(name, params.wait_seconds)?;
+                Ok(Self::Reply(params))
+            }
+            QUERY => {
+                let params: QueryParams = read(name, arguments)?;
+                not_blank(name, "query", &params.query)?;
+                check_wait(name, params.wait_seconds)?;
+                Ok(Self::Query(params))
+            }
+            _ => Err(ToolCallError::UnknownTool(format!(
+                "unknown tool {name:?}; the tools are {OPENOXIDE}, {REPLY} and {QUERY}"
+            ))),
+        }
+    }
+}
+
+fn not_blank(tool: &str, field: &str, value: &str) -> Result<(), ToolCallError> {
+    match value.trim().is_empty() {
+        true => bad(tool, &format!("{field} is empty; say what to do")),
+        false => Ok(()),
+    }
+}
+
+fn check_wait(tool: &str, wait: Option<f64>) -> Result<(), ToolCallError> {
+    match wait {
+        Some(seconds) if !(seconds.is_finite() && seconds >= 0.0) => {
+            bad(tool, &format!("wait_seconds is {seconds}; it must be a number of seconds, 0 or more"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(name: &str, json: &str) -> Result<ToolCall, ToolCallError> {
+        ToolCall::parse(name, Some(&RawValue::from_string(json.to_owned()).unwrap()))
+    }
+
+    fn refusal(name: &str, json: &str) -> String {
+        match parse(name, json) {
+            Err(ToolCallError::BadArguments(text)) => text,
+            other => panic!("{json} gave {other:?}"),
+        }
+    }
+
+    #[test]
+    fn tool_schemas_are_as_reviewed() {
+        insta::assert_json_snapshot!(&*TOOLS);
+    }
+
+    #[test]
+    fn three_spellings_name_one_field() {
+        for json in [
+            r#"{"prompt":"p","approval_policy":"never","developer_instructions":"i"}"#,
+            r#"{"prompt":"p","approval-policy":"never","developer-instructions":"i"}"#,
+            r#"{"prompt":"p","approvalPolicy":"never","developerInstructions":"i"}"#,
+            r#"{"prompt":"p","approvalPolicy":"never","instructions":"i","model":null}"#,
+        ] {
+            let ToolCall::Start(params) = parse(OPENOXIDE, json).unwrap() else { panic!("a start") };
+            assert_eq!(params.approval_policy, Some(ApprovalChoice::Never));
+            assert_eq!(params.instructions.as_deref(), Some("i"));
+        }
+    }
+
+    #[test]
+    fn each_refusal_names_the_field_and_what_is_allowed() {
+        for (tool, json, parts) in [
+            (OPENOXIDE, r#"{}"#, vec!["prompt", "required"]),
+            (OPENOXIDE, r#"{"prompt":" "}"#, vec!["prompt is empty"]),
+            (OPENOXIDE, r#"{"prompt":42}"#, vec!["prompt is 42", "string"]),
+            (OPENOXIDE, r#"{"prompt":"p","sandbx":"x"}"#, vec!["\"sandbx\"", "did you mean sandbox"]),
+            (OPENOXIDE, r#"{"prompt":"p","no-such-arg":1}"#, vec!["no-such-arg", "the fields are prompt, cwd"]),
+            (OPENOXIDE, r#"{"prompt":"p","approval_policy":"sometimes"}"#, vec!["untrusted, on-request, never"]),
+            (OPENOXIDE, r#"{"prompt":"p","sandbox":"read-only"}"#, vec!["danger-full-access", "cannot enforce"]),
+            (OPENOXIDE, r#"{"prompt":"p","wait_seconds":-1}"#, vec!["wait_seconds is -1"]),
+            (OPENOXIDE, r#"{"prompt":"p","cwd":"a","Cwd":"b"}"#, vec!["unknown field \"Cwd\""]),
+            (OPENOXIDE, r#"{"prompt":"p","base-instructions":"a","baseInstructions":"b"}"#, vec!["given twice"]),
+            (OPENOXIDE, r#"[]"#, vec!["object"]),
+            (OPENOXIDE, "{\"prompt\":\"\\ud800\"}", vec!["hex escape"]),
+            (REPLY, r#"{"prompt":"p"}"#, vec!["thread_id", "required"]),
+            (REPLY, r#"{"thread_id":"t","steer":true}"#, vec!["steer needs a prompt"]),
+            (REPLY, r#"{"thread_id":"t","prompt":"p","steer":true,"interrupt":true}"#, vec!["exclude"]),
+            (QUERY, r#"{"query":"q","prompt":"p"}"#, vec!["unknown field \"prompt\""]),
+        ] {
+            let text = refusal(tool, json);
+            for part in parts {
+                assert!(text.contains(part), "{json}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_tool_lists_the_known_ones() {
+        assert!(matches!(parse("codex", "{}"), Err(ToolCallError::UnknownTool(text)) if text.contains(REPLY)));
+    }
+}

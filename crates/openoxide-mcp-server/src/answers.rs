@@ -1,0 +1,118 @@
+//! How a request is answered: alone on a line, or as its part of a batch. Each request is answered once at most.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use openoxide_mcp_protocol::{RequestId, WireError, response};
+use serde::Serialize;
+
+use crate::outgoing::{Gate, Outgoing};
+
+/// The answers of a batch (MCP 2025-03-26), sent together when the last is there.
+pub(crate) struct Batch {
+    out: Arc<Outgoing>,
+    state: Mutex<BatchState>,
+}
+
+struct BatchState {
+    missing: usize,
+    answers: Vec<u8>,
+}
+
+impl Batch {
+    /// A batch with `missing` answers to come.
+    pub(crate) fn new(out: Arc<Outgoing>, missing: usize) -> Arc<Self> {
+        Arc::new(Self { out, state: Mutex::new(BatchState { missing, answers: Vec::new() }) })
+    }
+
+    /// Adds an answer, or the knowledge that there will be none.
+    pub(crate) fn add(&self, answer: Option<Vec<u8>>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = answer {
+            state.answers.push(if state.answers.is_empty() { b'[' } else { b',' });
+            state.answers.extend_from_slice(answer.strip_suffix(b"\n").unwrap_or(&answer));
+        }
+        state.missing -= 1;
+        if state.missing == 0 && !state.answers.is_empty() {
+            let mut line = std::mem::take(&mut state.answers);
+            line.extend_from_slice(b"]\n");
+            self.out.push(line);
+        }
+    }
+}
+
+/// Where answers go.
+#[derive(Clone)]
+pub(crate) enum Route {
+    /// A line of its own.
+    Line(Arc<Outgoing>),
+    /// Part of a batch.
+    Batch(Arc<Batch>),
+}
+
+/// The right to answer one request, once. Dropped unused, it says nothing, which is what a cancelled request wants.
+pub(crate) struct Responder {
+    id: RequestId,
+    route: Option<Route>,
+}
+
+impl Responder {
+    /// For the request `id`.
+    pub(crate) fn new(id: RequestId, route: Route) -> Self {
+        Self { id, route: Some(route) }
+    }
+
+    /// The request.
+    pub(crate) fn id(&self) -> &RequestId {
+        &self.id
+    }
+
+    /// Answers with a result or an error.
+    pub(crate) fn answer<T: Serialize>(self, outcome: Result<&T, &WireError>) {
+        self.send(outcome, None);
+    }
+
+    /// The same for a call; nothing is said once its gate is closed.
+    pub(crate) fn answer_call<T: Serialize>(self, outcome: Result<&T, &WireError>, gate: &Gate) {
+        self.send(outcome, Some(gate));
+    }
+
+    fn send<T: Serialize>(mut self, outcome: Result<&T, &WireError>, gate: Option<&Gate>) {
+        let line = response(Some(&self.id), outcome);
+        match (self.route.take(), gate) {
+            (Some(Route::Line(out)), Some(gate)) => out.push_for(gate, line),
+            (Some(Route::Line(out)), None) => out.push(line),
+            (Some(Route::Batch(batch)), gate) => batch.add(gate.is_none_or(Gate::is_open).then_some(line)),
+            (None, _) => {}
+        }
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        if let Some(Route::Batch(batch)) = self.route.take() {
+            batch.add(None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_batch_is_sent_whole_without_what_was_cancelled() {
+        let out = Arc::new(Outgoing::default());
+        let batch = Batch::new(Arc::clone(&out), 3);
+        let responder = |id| Responder::new(RequestId::Number(id), Route::Batch(Arc::clone(&batch)));
+        let (one, two, three) = (responder(1), responder(2), responder(3));
+        three.answer(Ok(&json!({})));
+        drop(two);
+        one.answer::<Value>(Err(&WireError::method_not_found("x")));
+        out.close();
+        let line: Value = serde_json::from_slice(&out.next_batch().await.unwrap()).unwrap();
+        let ids: Vec<_> = line.as_array().unwrap().iter().map(|answer| answer["id"].as_i64().unwrap()).collect();
+        assert_eq!(ids, [3, 1]);
+    }
+}

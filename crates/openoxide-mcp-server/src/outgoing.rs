@@ -1,0 +1,207 @@
+//! The outgoing queue between everybody who has something to say and the one task that writes stdout.
+//!
+//! Its budget is counted in bytes. Answers and questions always get in: losing one would hang a client. Log messages
+//! wait for room, so that the events behind them merge in core's queue instead of piling up here as text. Progress is
+//! dropped when there is no room: the next one says more. When answers alone pass the hard bound, the reader stops
+//! taking input until the queue drains.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// Bytes queued from which log messages wait and progress is dropped.
+const SOFT_BOUND: usize = 256 * 1024;
+/// Bytes queued from which no more input is read.
+const HARD_BOUND: usize = 8 * 1024 * 1024;
+/// Bytes written at once, about.
+const BATCH: usize = 64 * 1024;
+
+/// Ties messages to their call. Closing it takes back what is still queued for the call, and keeps out the rest.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    key: u64,
+    open: AtomicBool,
+}
+
+impl Gate {
+    /// An open gate of its own.
+    pub(crate) fn new() -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Arc::new(Self { key: NEXT.fetch_add(1, Ordering::Relaxed), open: AtomicBool::new(true) })
+    }
+
+    /// Unique in the process; later calls have larger keys.
+    pub(crate) fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// Whether messages of the call are still wanted.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    lines: VecDeque<(u64, Vec<u8>)>,
+    bytes: usize,
+    closed: bool,
+}
+
+/// The queue. One writer task drains it; everybody else pushes.
+#[derive(Default)]
+pub(crate) struct Outgoing {
+    queue: Mutex<Queue>,
+    /// Wakes the writer: there is something to write, or the queue was closed.
+    filled: Notify,
+    /// Wakes whoever waits for room: the writer took something, or the queue was closed.
+    drained: Notify,
+}
+
+impl Outgoing {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // A panic while the lock is held leaves a queue that is still whole: each critical section is one push or pop.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a message that must not be lost: an answer, a question, an end.
+    pub(crate) fn push(&self, line: Vec<u8>) {
+        self.put(line, None);
+    }
+
+    /// The same for a message of a call; nothing is queued once the call's gate is closed.
+    pub(crate) fn push_for(&self, gate: &Gate, line: Vec<u8>) {
+        self.put(line, Some(gate));
+    }
+
+    fn put(&self, line: Vec<u8>, gate: Option<&Gate>) {
+        let mut queue = self.lock();
+        if queue.closed || gate.is_some_and(|gate| !gate.is_open()) {
+            return;
+        }
+        queue.bytes += line.len();
+        queue.lines.push_back((gate.map_or(0, Gate::key), line));
+        drop(queue);
+        self.filled.notify_one();
+    }
+
+    /// Queues a message that the next one of its kind replaces; drops it when there is no room.
+    pub(crate) fn offer_for(&self, gate: &Gate, line: Vec<u8>) {
+        if self.lock().bytes < SOFT_BOUND {
+            self.push_for(gate, line);
+        }
+    }
+
+    /// Waits until a message that can wait may be queued. Cancel-safe: nothing is taken or queued here.
+    pub(crate) async fn room(&self) {
+        self.wait_below(SOFT_BOUND).await;
+    }
+
+    /// Waits until more input may be read. Cancel-safe.
+    pub(crate) async fn room_for_input(&self) {
+        self.wait_below(HARD_BOUND).await;
+    }
+
+    async fn wait_below(&self, bound: usize) {
+        loop {
+            let mut drained = std::pin::pin!(self.drained.notified());
+            // Registered before the look, so that a drain in between is not missed.
+            drained.as_mut().enable();
+            let queue = self.lock();
+            if queue.bytes < bound || queue.closed {
+                return;
+            }
+            drop(queue);
+            drained.await;
+        }
+    }
+
+    /// Closes a call's gate and takes back what is queued for it.
+    pub(crate) fn silence(&self, gate: &Gate) {
+        let mut queue = self.lock();
+        gate.open.store(false, Ordering::Release);
+        let mut taken = 0;
+        queue.lines.retain(|(key, line)| {
+            let keep = *key != gate.key;
+            taken += if keep { 0 } else { line.len() };
+            keep
+        });
+        queue.bytes -= taken;
+        drop(queue);
+        self.drained.notify_waiters();
+    }
+
+    /// Lets the writer finish what is queued and end; later messages are dropped.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_one();
+        self.drained.notify_waiters();
+    }
+
+    /// The next lines to write, joined; `None` when the queue is closed and empty. For the writer alone.
+    pub(crate) async fn next_batch(&self) -> Option<Vec<u8>> {
+        loop {
+            {
+                let mut queue = self.lock();
+                if let Some((_, mut batch)) = queue.lines.pop_front() {
+                    while batch.len() < BATCH
+                        && let Some((_, line)) = queue.lines.pop_front()
+                    {
+                        batch.extend_from_slice(&line);
+                    }
+                    queue.bytes -= batch.len();
+                    drop(queue);
+                    self.drained.notify_waiters();
+                    return Some(batch);
+                }
+                if queue.closed {
+                    return None;
+                }
+            }
+            self.filled.notified().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_come_out_in_order_and_the_end_last() {
+        let out = Outgoing::default();
+        out.push(b"a\n".to_vec());
+        out.push(b"b\n".to_vec());
+        out.close();
+        out.push(b"late\n".to_vec());
+        assert_eq!(out.next_batch().await.unwrap(), b"a\nb\n");
+        assert!(out.next_batch().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_silenced_call_says_nothing_more() {
+        let (out, one, two) = (Outgoing::default(), Gate::new(), Gate::new());
+        out.push_for(&one, b"one\n".to_vec());
+        out.push_for(&two, b"two\n".to_vec());
+        out.silence(&one);
+        out.push_for(&one, b"more\n".to_vec());
+        assert_eq!(out.next_batch().await.unwrap(), b"two\n");
+        assert_eq!(out.lock().bytes, 0);
+    }
+
+    #[tokio::test]
+    async fn progress_is_dropped_and_logs_wait_when_there_is_no_room() {
+        let (out, gate) = (Outgoing::default(), Gate::new());
+        out.push(vec![b'x'; SOFT_BOUND]);
+        out.offer_for(&gate, b"progress\n".to_vec());
+        let mut room = std::pin::pin!(out.room());
+        assert!(futures_util::poll!(room.as_mut()).is_pending());
+        assert!(futures_util::poll!(std::pin::pin!(out.room_for_input())).is_ready());
+        assert_eq!(out.next_batch().await.unwrap().len(), SOFT_BOUND);
+        room.await;
+        out.close();
+        assert!(out.next_batch().await.is_none(), "the progress was dropped");
+    }
+}

@@ -1,0 +1,223 @@
+//! Approval questions: how they are worded, and the table of those put to legacy clients.
+//!
+//! An answer counts once: it is taken out of the table, becomes a [`Decision`] here and nowhere else, and core refuses
+//! a second one for the same approval.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use openoxide_core::{ApprovalAction, ApprovalId, ApprovalRequest, Decision, DenialReason, FileChangeKind, Op, Thread};
+use openoxide_mcp_protocol::approval_form::{self, Answer, Refusal};
+use openoxide_mcp_protocol::{Outcome, RequestId};
+use serde_json::{Value, json};
+
+/// A diff longer than this many bytes is cut in a question.
+const DIFF_SHOWN: usize = 8 * 1024;
+
+/// The questions put to this connection with `elicitation/create` and not answered yet, by their unguessable id.
+#[derive(Default)]
+pub(crate) struct Questions(Mutex<HashMap<RequestId, Question>>);
+
+struct Question {
+    thread: Arc<Thread>,
+    approval: ApprovalId,
+    /// The call that asked.
+    call: u64,
+}
+
+impl Questions {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Question>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a question of `call` and returns the id to ask it under: a random UUID of its own.
+    pub(crate) fn enter(&self, thread: &Arc<Thread>, approval: ApprovalId, call: u64) -> RequestId {
+        let id = RequestId::String(ApprovalId::new().to_string().into());
+        self.lock().insert(id.clone(), Question { thread: Arc::clone(thread), approval, call });
+        id
+    }
+
+    /// Settles the question that `id` names. An id that names none (answered, withdrawn, made up) is ignored.
+    pub(crate) fn answered(&self, id: &RequestId, outcome: Outcome) {
+        let Some(question) = self.lock().remove(id) else {
+            tracing::debug!(?id, "an answer to no open question is ignored");
+            return;
+        };
+        let decision = match outcome {
+            Outcome::Result(result) => match serde_json::from_str::<Value>(result.get()) {
+                Ok(result) => decision(&result),
+                Err(_) => deny(DenialReason::Error),
+            },
+            Outcome::Error(error) => {
+                tracing::info!(error = error.get(), "the client answered a question with an error");
+                deny(DenialReason::Error)
+            }
+        };
+        settle(&question.thread, question.approval, decision);
+    }
+
+    /// Takes back the question about `approval`, wherever it was settled; returns its id so that the client can be told.
+    pub(crate) fn withdraw(&self, approval: ApprovalId) -> Option<RequestId> {
+        let mut questions = self.lock();
+        let id = questions.iter().find(|(_, question)| question.approval == approval)?.0.clone();
+        questions.remove(&id);
+        Some(id)
+    }
+
+    /// Takes back every question of a call.
+    pub(crate) fn withdraw_call(&self, call: u64) -> Vec<RequestId> {
+        let mut withdrawn = Vec::new();
+        self.lock().retain(|id, question| {
+            if question.call == call {
+                withdrawn.push(id.clone());
+            }
+            question.call != call
+        });
+        withdrawn
+    }
+}
+
+/// Gives a decision to core. One that comes too late changes nothing.
+pub(crate) fn settle(thread: &Arc<Thread>, approval: ApprovalId, decision: Decision) {
+    if let Err(error) = thread.submit(Op::Approval { id: approval, decision }) {
+        tracing::debug!(%error, "a late decision is ignored");
+    }
+}
+
+/// A denial without words.
+pub(crate) fn deny(reason: DenialReason) -> Decision {
+    Decision::Deny { reason, note: None }
+}
+
+/// The decision in a client's answer.
+pub(crate) fn decision(result: &Value) -> Decision {
+    match approval_form::read_answer(result) {
+        Answer::Approve => Decision::Approve,
+        Answer::ApproveForThread => Decision::ApproveForThread,
+        Answer::Deny(refusal, note) => {
+            let reason = match refusal {
+                Refusal::Declined => DenialReason::Declined,
+                Refusal::Cancelled => DenialReason::Cancelled,
+                Refusal::Error => DenialReason::Error,
+            };
+            Decision::Deny { reason, note }
+        }
+        Answer::DenyAndStop(note) => Decision::DenyAndStop { note },
+    }
+}
+
+/// The parameters of `elicitation/create` for a request of core.
+pub(crate) fn wording(request: &ApprovalRequest) -> Value {
+    let mut message = String::new();
+    let mut details = json!({
+        "threadId": request.thread_id,
+        "turnId": request.turn_id,
+        "callId": request.call_id,
+    });
+    // Writing to a string cannot fail.
+    match &request.action {
+        ApprovalAction::Command { argv, cwd } => {
+            let shown = openoxide_sandbox::visible(argv);
+            let directory = openoxide_sandbox::visible(&[cwd.to_string_lossy().into_owned()]);
+            let _ = write!(message, "OpenOxide wants to run this command:\n\n{shown}\n\nin {directory}");
+            details["command"] = json!(argv);
+            details["cwd"] = json!(cwd);
+        }
+        ApprovalAction::Patch { changes, unified_diff } => {
+            let _ = write!(message, "OpenOxide wants to change {}:\n", files(changes.len()));
+            for change in changes {
+                let verb = match change.kind {
+                    FileChangeKind::Add => "add",
+                    FileChangeKind::Update => "update",
+                    FileChangeKind::Delete => "delete",
+                };
+                let path = openoxide_sandbox::visible(&[change.path.to_string_lossy().into_owned()]);
+                let _ = write!(message, "\n  {verb} {path}");
+                if let Some(to) = &change.move_to {
+                    let to = openoxide_sandbox::visible(&[to.to_string_lossy().into_owned()]);
+                    let _ = write!(message, " -> {to}");
+                }
+            }
+            let _ = write!(message, "\n\n{}", shown_diff(unified_diff));
+            details["changes"] = json!(changes);
+            details["diff"] = json!(unified_diff);
+        }
+        other => {
+            let _ = write!(message, "OpenOxide wants to act: {other:?}");
+        }
+    }
+    if let Some(why) = &request.justification {
+        let _ = write!(message, "\n\nReason given: {}", visible_text(why));
+        details["justification"] = json!(why);
+    }
+    approval_form::question(&message, details)
+}
+
+fn files(count: usize) -> String {
+    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
+}
+
+fn shown_diff(diff: &str) -> String {
+    let mut end = diff.len().min(DIFF_SHOWN);
+    while !diff.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut shown = visible_text(&diff[..end]);
+    if end < diff.len() {
+        let _ = write!(shown, "\n[the diff has {} bytes, {end} are shown]", diff.len());
+    }
+    shown
+}
+
+/// Text with everything but plain characters and line breaks made visible, so that nothing shown can pose as
+/// something else.
+fn visible_text(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            c if openoxide_sandbox::is_deceptive(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use openoxide_core::{FileChange, ThreadId, TurnId};
+
+    use super::*;
+
+    fn request(action: ApprovalAction) -> ApprovalRequest {
+        ApprovalRequest {
+            id: ApprovalId::new(),
+            thread_id: ThreadId::new(),
+            turn_id: TurnId::new(),
+            call_id: "c1".to_owned(),
+            justification: Some("needs\u{1b}[2J the net".to_owned()),
+            action,
+        }
+    }
+
+    #[test]
+    fn a_command_is_shown_as_it_is_with_control_characters_visible() {
+        let argv = vec!["bash".to_owned(), "-c".to_owned(), "echo \u{1b}[31mhi".to_owned()];
+        let params = wording(&request(ApprovalAction::Command { argv: argv.clone(), cwd: "/w".into() }));
+        let message = params["message"].as_str().unwrap();
+        assert!(message.contains("bash -c") && message.contains("in /w"), "{message}");
+        assert!(!message.contains('\u{1b}'), "{message}");
+        assert_eq!(params["_meta"]["openoxide/approval"]["command"], json!(argv));
+    }
+
+    #[test]
+    fn a_patch_shows_its_files_and_its_diff() {
+        let changes = vec![FileChange { path: "a.txt".into(), kind: FileChangeKind::Update, move_to: Some("b.txt".into()) }];
+        let diff = "--- a/a.txt\n+++ b/b.txt\n".to_owned() + &"+x\n".repeat(5000);
+        let params = wording(&request(ApprovalAction::Patch { changes, unified_diff: diff }));
+        let message = params["message"].as_str().unwrap();
+        assert!(message.contains("change 1 file") && message.contains("update a.txt -> b.txt"), "{message}");
+        assert!(message.contains("are shown]") && message.len() < DIFF_SHOWN + 500);
+    }
+}

@@ -1,0 +1,276 @@
+//! What a call tells its client while it is open: progress and log messages, made from core's events.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use openoxide_core::{ApprovalAction, ApprovalRequest, Event, PlanStep, Thread, TurnId, TurnItem, TurnItemKind};
+use openoxide_mcp_protocol::{CallMeta, CallStatus, LogLevel, LogMessage, ProgressMessage, notification};
+use serde::Serialize;
+
+use crate::calls::Call;
+use crate::outgoing::Outgoing;
+
+/// Progress is sent at least this often while a call is open.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
+/// Bytes of a command's output in a log message; the whole is in the model's history and the rollout.
+const OUTPUT_SHOWN: usize = 4 * 1024;
+
+/// The log level of a connection (`logging/setLevel`), for its legacy requests.
+pub(crate) struct ConnectionLogLevel(AtomicU8);
+
+const LEVELS: [LogLevel; 8] = [
+    LogLevel::Debug,
+    LogLevel::Info,
+    LogLevel::Notice,
+    LogLevel::Warning,
+    LogLevel::Error,
+    LogLevel::Critical,
+    LogLevel::Alert,
+    LogLevel::Emergency,
+];
+
+impl Default for ConnectionLogLevel {
+    fn default() -> Self {
+        Self(AtomicU8::new(LogLevel::Info as u8))
+    }
+}
+
+impl ConnectionLogLevel {
+    /// Sets the least severe level sent.
+    pub(crate) fn set(&self, level: LogLevel) {
+        self.0.store(level as u8, Ordering::Relaxed);
+    }
+
+    /// The least severe level sent.
+    pub(crate) fn get(&self) -> LogLevel {
+        LEVELS[usize::from(self.0.load(Ordering::Relaxed))]
+    }
+}
+
+/// Reports on one turn to one call.
+pub(crate) struct Reporter {
+    call: Arc<Call>,
+    out: Arc<Outgoing>,
+    connection_level: Arc<ConnectionLogLevel>,
+    meta: CallMeta,
+    progress: u64,
+    phase: String,
+    phase_began: Instant,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+enum EventData<'a> {
+    TurnStarted,
+    ItemStarted { item: &'a TurnItem },
+    ItemDelta { item_id: u64, delta: &'a str },
+    ItemCompleted { item: Cow<'a, TurnItem> },
+    ApprovalRequested { approval: &'a ApprovalRequest },
+    ApprovalSettled { id: String },
+    Usage { usage: openoxide_core::Usage },
+    Plan { plan: &'a [PlanStep] },
+    Warning { message: &'a str },
+    TurnEnded { status: CallStatus, duration_ms: u64 },
+}
+
+impl Reporter {
+    /// For `call`, which is attached to `turn`.
+    pub(crate) fn new(
+        call: Arc<Call>,
+        out: Arc<Outgoing>,
+        connection_level: Arc<ConnectionLogLevel>,
+        thread: &Thread,
+        turn: TurnId,
+    ) -> Self {
+        let meta = CallMeta {
+            request_id: call.id.clone(),
+            thread_id: thread.id().to_string(),
+            turn_id: turn.to_string(),
+        };
+        Self { call, out, connection_level, meta, progress: 0, phase: String::new(), phase_began: Instant::now() }
+    }
+
+    /// Whether the client asked for progress.
+    pub(crate) fn wants_progress(&self) -> bool {
+        self.call.progress_token.is_some()
+    }
+
+    /// Begins a phase and tells it.
+    pub(crate) fn phase(&mut self, phase: impl Into<String>) {
+        self.phase = phase.into();
+        self.phase_began = Instant::now();
+        if let Some(token) = &self.call.progress_token {
+            self.progress += 1;
+            let params = ProgressMessage { progress_token: token, progress: self.progress, message: &self.phase };
+            self.out.offer_for(&self.call.gate, notification("notifications/progress", &params));
+        }
+    }
+
+    /// Says that the phase goes on.
+    pub(crate) fn heartbeat(&mut self) {
+        if let Some(token) = &self.call.progress_token {
+            self.progress += 1;
+            let message = format!("{}, {} s", self.phase, self.phase_began.elapsed().as_secs());
+            let params = ProgressMessage { progress_token: token, progress: self.progress, message: &message };
+            self.out.offer_for(&self.call.gate, notification("notifications/progress", &params));
+        }
+    }
+
+    /// Tells an event as progress and as a log message. Waits while the client is behind; core merges what comes
+    /// meanwhile.
+    pub(crate) async fn event(&mut self, event: &Event) {
+        if let Some(phase) = phase_of(event) {
+            self.phase(phase);
+        }
+        let level = match event {
+            Event::ItemDelta { .. } | Event::Usage { .. } => LogLevel::Debug,
+            Event::Warning { .. } => LogLevel::Warning,
+            _ => LogLevel::Info,
+        };
+        let wanted = match self.call.era {
+            openoxide_mcp_protocol::Era::Modern => self.call.log_level,
+            openoxide_mcp_protocol::Era::Legacy => Some(self.connection_level.get()),
+        };
+        if wanted.is_none_or(|wanted| level < wanted) {
+            return;
+        }
+        let Some(data) = data_of(event) else { return };
+        let message = LogMessage { level, logger: "openoxide", data: &data, meta: &self.meta };
+        let line = notification("notifications/message", &message);
+        self.out.room().await;
+        self.out.push_for(&self.call.gate, line);
+    }
+}
+
+fn data_of(event: &Event) -> Option<EventData<'_>> {
+    Some(match event {
+        Event::TurnStarted { .. } => EventData::TurnStarted,
+        Event::ItemStarted { item, .. } => EventData::ItemStarted { item },
+        Event::ItemDelta { item_id, delta, .. } => EventData::ItemDelta { item_id: *item_id, delta },
+        Event::ItemCompleted { item, .. } => EventData::ItemCompleted { item: shortened(item) },
+        Event::ApprovalRequested { request, .. } => EventData::ApprovalRequested { approval: request },
+        Event::ApprovalSettled { id, .. } => EventData::ApprovalSettled { id: id.to_string() },
+        Event::Usage { usage, .. } => EventData::Usage { usage: *usage },
+        Event::Plan { steps, .. } => EventData::Plan { plan: steps },
+        Event::Warning { message, .. } => EventData::Warning { message },
+        Event::TurnEnded { result, .. } => EventData::TurnEnded {
+            status: match result.status {
+                openoxide_core::TurnStatus::Completed => CallStatus::Completed,
+                openoxide_core::TurnStatus::Interrupted => CallStatus::Interrupted,
+                _ => CallStatus::Failed,
+            },
+            duration_ms: result.duration_ms,
+        },
+        _ => return None,
+    })
+}
+
+/// An item with a long command output cut to its last part.
+fn shortened(item: &TurnItem) -> Cow<'_, TurnItem> {
+    let TurnItemKind::Command { output, .. } = &item.kind else { return Cow::Borrowed(item) };
+    if output.len() <= OUTPUT_SHOWN {
+        return Cow::Borrowed(item);
+    }
+    let mut start = output.len() - OUTPUT_SHOWN;
+    while !output.is_char_boundary(start) {
+        start += 1;
+    }
+    let tail = format!("[{start} bytes before this are left out]\n{}", &output[start..]);
+    let mut item = item.clone();
+    if let TurnItemKind::Command { output, .. } = &mut item.kind {
+        *output = tail;
+    }
+    Cow::Owned(item)
+}
+
+/// The human sentence of the phase that an event begins.
+fn phase_of(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::TurnStarted { .. } => "thinking".to_owned(),
+        Event::ItemStarted { item, .. } => match &item.kind {
+            TurnItemKind::Message { .. } => "writing".to_owned(),
+            TurnItemKind::Reasoning { .. } => "thinking".to_owned(),
+            TurnItemKind::Command { argv, .. } => format!("running {}", brief(&command_line(argv))),
+            TurnItemKind::Patch { changes, .. } => match changes.as_slice() {
+                [one] => format!("changing {}", brief(&one.path.to_string_lossy())),
+                many => format!("changing {} files", many.len()),
+            },
+            TurnItemKind::Tool { summary, .. } => brief(summary),
+            _ => return None,
+        },
+        Event::ItemCompleted { item, .. } => match &item.kind {
+            TurnItemKind::Message { .. } | TurnItemKind::Reasoning { .. } => return None,
+            _ => "thinking".to_owned(),
+        },
+        Event::ApprovalRequested { request, .. } => match &request.action {
+            ApprovalAction::Command { argv, .. } => format!("waiting for approval of {}", brief(&command_line(argv))),
+            _ => "waiting for approval of a patch".to_owned(),
+        },
+        Event::Warning { message, .. } => brief(message),
+        _ => return None,
+    })
+}
+
+/// What a shell is told to run, or the whole argument vector.
+fn command_line(argv: &[String]) -> String {
+    match argv {
+        [shell, flag, script] if flag.starts_with('-') && (shell.ends_with("bash") || shell.ends_with("sh")) => {
+            openoxide_sandbox::visible_text(script)
+        }
+        _ => openoxide_sandbox::visible(argv),
+    }
+}
+
+/// One line of at most 80 characters.
+fn brief(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    match line.char_indices().nth(80) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openoxide_core::ItemStatus;
+
+    use super::*;
+
+    fn command(argv: &[&str], output: &str) -> TurnItem {
+        let kind = TurnItemKind::Command {
+            call_id: "c".to_owned(),
+            argv: argv.iter().map(|arg| (*arg).to_owned()).collect(),
+            cwd: "/w".into(),
+            exit_code: None,
+            output: output.to_owned(),
+            duration_ms: 0,
+            status: ItemStatus::InProgress,
+        };
+        TurnItem { id: 1, kind }
+    }
+
+    #[test]
+    fn a_phase_names_the_command_behind_the_shell() {
+        let item = Arc::new(command(&["bash", "-c", "cargo test"], ""));
+        let event = Event::ItemStarted { turn_id: TurnId::new(), item };
+        assert_eq!(phase_of(&event).unwrap(), "running cargo test");
+    }
+
+    #[test]
+    fn a_long_output_keeps_its_end() {
+        let item = command(&["x"], &("é".repeat(OUTPUT_SHOWN) + "last line"));
+        let TurnItemKind::Command { output, .. } = &shortened(&item).kind else { panic!("a command") };
+        assert!(output.len() < OUTPUT_SHOWN + 100 && output.ends_with("last line") && output.starts_with('['));
+    }
+
+    #[test]
+    fn the_levels_are_in_order() {
+        let level = ConnectionLogLevel::default();
+        for wanted in LEVELS {
+            level.set(wanted);
+            assert_eq!(level.get(), wanted);
+        }
+    }
+}

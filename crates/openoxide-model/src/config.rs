@@ -1,0 +1,130 @@
+//! What is known of a provider before it is called: where it is, how it is spoken to, and how long to be patient.
+//!
+//! The values come from the caller, environment variables already resolved; nothing here reads a file or variable.
+
+use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
+
+use crate::{ModelError, Secret};
+
+/// The dialect a provider speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WireApi {
+    /// The OpenAI Responses API, streamed (`POST {base_url}/responses`).
+    Responses,
+}
+
+impl FromStr for WireApi {
+    type Err = ModelError;
+
+    /// Reads the configuration value `wire_api`.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::Config`] for a word that is not built, naming it and what is allowed.
+    fn from_str(word: &str) -> Result<Self, ModelError> {
+        match word {
+            "responses" => Ok(Self::Responses),
+            other => {
+                Err(ModelError::Config { reason: format!("wire_api `{other}` is not supported; allowed: `responses`") })
+            }
+        }
+    }
+}
+
+/// How to reach one provider. [`ProviderConfig::new`] fills in the defaults named at each field.
+#[derive(Clone)]
+pub struct ProviderConfig {
+    /// The key of `model_providers` in configuration (`openai`).
+    pub id: String,
+    /// The name for a person (`OpenAI`).
+    pub name: String,
+    /// Where the API begins, `http` or `https`, without the method's own path (`https://api.openai.com/v1`).
+    pub base_url: String,
+    /// The dialect.
+    pub wire_api: WireApi,
+    /// Sent as a bearer token when present.
+    pub api_key: Option<Secret>,
+    /// The environment variable that should have held the key and does not: each call then fails and names it.
+    pub missing_key: Option<String>,
+    /// Headers added to each request. They win over the ones made here, `authorization` included.
+    pub http_headers: BTreeMap<String, String>,
+    /// Query parameters added to each request, unescaped.
+    pub query_params: BTreeMap<String, String>,
+    /// How many more times a request is sent that got no stream (refused or reset connection, 408, 429, 5xx). Default 4.
+    pub request_max_retries: u32,
+    /// How many more times a request is sent whose stream broke or failed. Default 5.
+    pub stream_max_retries: u32,
+    /// Longest silence within a stream. Default 300 s.
+    pub stream_idle_timeout: Duration,
+    /// Longest wait for a connection, TLS included. Default 10 s.
+    pub connect_timeout: Duration,
+    /// Longest wait from sending the request to the head of the response. Default 300 s.
+    pub header_timeout: Duration,
+}
+
+impl ProviderConfig {
+    /// A provider with every default, no key and no extra headers.
+    pub fn new(id: impl Into<String>, base_url: impl Into<String>) -> Self {
+        let id = id.into();
+        Self {
+            name: id.clone(),
+            id,
+            base_url: base_url.into(),
+            wire_api: WireApi::Responses,
+            api_key: None,
+            missing_key: None,
+            http_headers: BTreeMap::new(),
+            query_params: BTreeMap::new(),
+            request_max_retries: 4,
+            stream_max_retries: 5,
+            stream_idle_timeout: Duration::from_secs(300),
+            connect_timeout: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(300),
+        }
+    }
+}
+
+// Written by hand: header and query values may be secrets, so only their names are shown.
+impl fmt::Debug for ProviderConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProviderConfig")
+            .field("id", &self.id)
+            .field("name", &self.name)
+            .field("base_url", &self.base_url)
+            .field("wire_api", &self.wire_api)
+            .field("api_key", &self.api_key)
+            .field("missing_key", &self.missing_key)
+            .field("http_headers", &self.http_headers.keys().collect::<Vec<_>>())
+            .field("query_params", &self.query_params.keys().collect::<Vec<_>>())
+            .field("request_max_retries", &self.request_max_retries)
+            .field("stream_max_retries", &self.stream_max_retries)
+            .field("stream_idle_timeout", &self.stream_idle_timeout)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("header_timeout", &self.header_timeout)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_wire_api_is_refused_by_name() {
+        assert_eq!("responses".parse::<WireApi>().unwrap(), WireApi::Responses);
+        let error = "chat".parse::<WireApi>().unwrap_err().to_string();
+        assert!(error.contains("`chat`") && error.contains("`responses`"), "{error}");
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let mut config = ProviderConfig::new("x", "http://127.0.0.1:1/v1");
+        config.api_key = Some(Secret::new("sk-key"));
+        config.http_headers.insert("x-token".into(), "sk-header".into());
+        config.query_params.insert("sig".into(), "sk-query".into());
+        let shown = format!("{config:?}");
+        assert!(!shown.contains("sk-"), "{shown}");
+        assert!(shown.contains("x-token"), "{shown}");
+    }
+}

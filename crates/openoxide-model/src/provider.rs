@@ -1,0 +1,23 @@
+//! The one face of a model provider: a request goes in, a stream of events comes out.
+
+use std::pin::Pin;
+
+use futures_util::Stream;
+
+use crate::{ModelError, ModelEvent, ModelRequest};
+
+/// The events of one response. Dropping it closes the connection to the provider at once.
+pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;
+
+/// Something that answers a conversation with one model response at a time.
+pub trait Provider: Send + Sync {
+    /// The provider's id in configuration, for messages (`offline`, `openai`, ...).
+    fn id(&self) -> &str;
+
+    /// Whether [`crate::ToolSpec::Freeform`] is understood as it is.
+    fn supports_freeform(&self) -> bool;
+
+    /// Starts one response. The request is written out before this returns; what can fail later fails in the stream,
+    /// whose first error is its last item.
+    fn stream(&self, request: ModelRequest<'_>) -> ModelStream;
+}

@@ -1,0 +1,133 @@
+//! What events of the wire become.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn decode(events: &[Value]) -> (Vec<ModelEvent>, Option<End>) {
+    let bytes: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let mut decoder = Decoder::new();
+    decoder.feed(bytes.as_bytes()).unwrap();
+    (std::iter::from_fn(|| decoder.next_event()).collect(), decoder.end().cloned())
+}
+
+#[test]
+fn deltas_of_a_chunk_merge_and_the_done_item_decides() {
+    let (events, end) = decode(&[
+        json!({"type": "response.created", "response": {}}),
+        json!({"type": "response.output_item.added", "item": {"type": "message"}}),
+        json!({"type": "response.output_text.delta", "delta": "a\n"}),
+        json!({"type": "response.output_text.delta", "delta": "b"}),
+        json!({"type": "response.brand_new", "delta": {"x": 1}}),
+        json!({"type": "response.refusal.delta", "delta": "c"}),
+        json!({"type": "response.output_item.done", "item": {"type": "message", "content": [
+            {"type": "output_text", "text": "A"}, {"type": "refusal", "refusal": "R"}]}}),
+        json!({"type": "response.completed", "response": {"usage": {
+            "input_tokens": 10, "input_tokens_details": {"cached_tokens": 4},
+            "output_tokens": 5, "output_tokens_details": {"reasoning_tokens": 2}}}}),
+        json!({"type": "response.output_text.delta", "delta": "after the end"}),
+    ]);
+    assert_eq!(end, Some(End::Completed));
+    assert_eq!(
+        events,
+        [
+            ModelEvent::ItemStarted(ItemKind::Message),
+            ModelEvent::TextDelta("a\nbc".into()),
+            ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: "AR".into() }),
+            ModelEvent::Completed {
+                usage: Usage { input_tokens: 10, cached_input_tokens: 4, output_tokens: 5, reasoning_output_tokens: 2 }
+            },
+        ]
+    );
+}
+
+#[test]
+fn reasoning_is_shown_in_parts_and_kept_raw() {
+    let raw = json!({"type": "reasoning", "id": "r1", "summary": [{"type": "summary_text", "text": "x"},
+        {"type": "summary_text", "text": "y"}], "encrypted_content": "zz", "later_field": [1]});
+    let (events, _) = decode(&[
+        json!({"type": "response.output_item.added", "item": {"type": "reasoning"}}),
+        json!({"type": "response.reasoning_summary_part.added"}),
+        json!({"type": "response.reasoning_summary_text.delta", "delta": "x"}),
+        json!({"type": "response.reasoning_summary_part.added"}),
+        json!({"type": "response.reasoning_summary_text.delta", "delta": "y"}),
+        json!({"type": "response.output_item.done", "item": raw}),
+    ]);
+    assert_eq!(
+        events,
+        [
+            ModelEvent::ItemStarted(ItemKind::Reasoning),
+            ModelEvent::ReasoningDelta("x\n\ny".into()),
+            ModelEvent::ItemDone(HistoryItem::Reasoning { summary: "x\n\ny".into(), raw }),
+        ]
+    );
+}
+
+#[test]
+fn calls_are_read_and_foreign_items_skipped() {
+    let (events, _) = decode(&[
+        json!({"type": "response.output_item.added", "item": {"type": "web_search_call"}}),
+        json!({"type": "response.output_item.done", "item": {"type": "web_search_call", "id": "w"}}),
+        json!({"type": "response.output_item.done", "item":
+            {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{\"a\":1}"}}),
+        json!({"type": "response.output_item.done", "item":
+            {"type": "custom_tool_call", "id": "only-id", "name": "p", "input": "t"}}),
+    ]);
+    assert_eq!(
+        events,
+        [
+            ModelEvent::ItemDone(HistoryItem::FunctionCall {
+                call_id: "c".into(),
+                name: "f".into(),
+                arguments: "{\"a\":1}".into()
+            }),
+            ModelEvent::ItemDone(HistoryItem::CustomToolCall {
+                call_id: "only-id".into(),
+                name: "p".into(),
+                input: "t".into()
+            }),
+        ]
+    );
+}
+
+#[test]
+fn items_of_the_last_event_count_when_none_came_before() {
+    let (events, _) = decode(&[json!({"type": "response.completed", "response": {"output": [
+        {"type": "message", "content": [{"type": "output_text", "text": "only here"}]}], "usage": null}})]);
+    assert_eq!(events.len(), 3);
+    assert_eq!(
+        events[1],
+        ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: "only here".into() })
+    );
+}
+
+#[test]
+fn every_way_to_end_is_told_apart() {
+    let failed =
+        |code: Option<&str>, message: &str| Some(End::Failed { code: code.map(Into::into), message: message.into() });
+    for (event, expected) in [
+        (
+            json!({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "boom"}}}),
+            failed(Some("server_error"), "boom"),
+        ),
+        (json!({"type": "response.failed"}), failed(None, "no reason given")),
+        (json!({"type": "error", "code": null, "message": "flat"}), failed(None, "flat")),
+        (json!({"type": "error", "error": {"code": 500, "message": "nested"}}), failed(Some("500"), "nested")),
+        (
+            json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "content_filter"}}}),
+            Some(End::Incomplete(Some("content_filter".into()))),
+        ),
+        (json!({"type": "response.queued"}), None),
+    ] {
+        assert_eq!(decode(std::slice::from_ref(&event)).1, expected, "{event}");
+    }
+}
+
+#[test]
+fn bad_lines_are_skipped() {
+    let mut decoder = Decoder::new();
+    decoder.feed(b"data: [DONE]\n\ndata: {\"type\":\n\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"\xff\"}\n\n").unwrap();
+    decoder.feed(b"data: {\"type\":\"response.output_text.delta\",\"delta\":\"ok\"}\n\n").unwrap();
+    assert_eq!(decoder.next_event(), Some(ModelEvent::TextDelta("ok".into())));
+    assert_eq!(decoder.next_event(), None);
+}

@@ -1,0 +1,251 @@
+//! The adapter against a scripted server: events, retries, failures, and what dropping a stream does.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+
+use super::{
+    Responses,
+    test_server::{After, Reply, Server},
+};
+use crate::{
+    ErrorKind, HistoryItem, HttpClient, ItemKind, ModelError, ModelEvent, ModelRequest, Provider, ProviderConfig, Role,
+    Secret, Usage,
+};
+
+fn provider(base_url: &str, change: impl FnOnce(&mut ProviderConfig)) -> Responses {
+    let mut config = ProviderConfig::new("test", base_url);
+    change(&mut config);
+    Responses::new(config, HttpClient::new())
+}
+
+/// The events of one response, and how it ended.
+async fn run(provider: &Responses) -> (Vec<ModelEvent>, Option<ModelError>) {
+    let input = [Arc::new(HistoryItem::Message { role: Role::User, text: "hi".into() })];
+    let request = ModelRequest { model: "m", instructions: "", input: &input, tools: &[], cache_key: "k" };
+    let mut stream = provider.stream(request);
+    let mut events = Vec::new();
+    while let Some(item) = stream.next().await {
+        match item {
+            Ok(event) => events.push(event),
+            Err(error) => {
+                assert!(stream.next().await.is_none(), "an error is the last item");
+                return (events, Some(error));
+            }
+        }
+    }
+    (events, None)
+}
+
+fn started() -> Value {
+    json!({"type": "response.output_item.added", "item": {"type": "message"}})
+}
+
+fn delta(text: &str) -> Value {
+    json!({"type": "response.output_text.delta", "delta": text})
+}
+
+fn done(text: &str) -> Value {
+    json!({"type": "response.output_item.done", "item":
+        {"type": "message", "content": [{"type": "output_text", "text": text}]}})
+}
+
+fn completed() -> Value {
+    json!({"type": "response.completed", "response": {"usage": {"input_tokens": 3, "output_tokens": 1}}})
+}
+
+fn whole(text: &str) -> Vec<Value> {
+    vec![started(), delta(text), done(text), completed()]
+}
+
+fn good_end(text: &str) -> Vec<ModelEvent> {
+    vec![
+        ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.into() }),
+        ModelEvent::Completed { usage: Usage { input_tokens: 3, output_tokens: 1, ..Usage::default() } },
+    ]
+}
+
+fn retries(events: &[ModelEvent]) -> usize {
+    events.iter().filter(|event| matches!(event, ModelEvent::Retrying { .. })).count()
+}
+
+#[tokio::test]
+async fn a_response_comes_through_with_key_headers_and_query() {
+    let server = Server::start([Reply::events(&whole("hello"))]).await;
+    let provider = provider(&server.base_url, |config| {
+        config.api_key = Some(Secret::new("sk-1"));
+        config.http_headers.insert("X-Extra".into(), "e".into());
+        config.query_params.insert("api-version".into(), "2 3".into());
+    });
+    let (events, error) = run(&provider).await;
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(events[0], ModelEvent::ItemStarted(ItemKind::Message));
+    assert_eq!(events[events.len() - 2..], good_end("hello"));
+    let request = &server.requests()[0];
+    for expected in ["post /v1/responses?api-version=2+3 http/1.1", "authorization: bearer sk-1", "x-extra: e"] {
+        assert!(request.head.contains(expected), "{}", request.head);
+    }
+    assert_eq!(request.body["prompt_cache_key"], "k");
+}
+
+#[tokio::test]
+async fn one_connection_serves_many_responses() {
+    let server = Server::start((0..5).map(|_| Reply::events(&whole("x")))).await;
+    let provider = provider(&server.base_url, |_| {});
+    for _ in 0..5 {
+        assert!(run(&provider).await.1.is_none());
+    }
+    // Not one, strictly: on a machine under load the end of a body may come too late for the next request.
+    let last = server.requests().iter().map(|request| request.connection).max();
+    assert!(last < Some(4), "{last:?}");
+}
+
+#[tokio::test]
+async fn server_errors_are_tried_again_and_told() {
+    let busy = Reply::status("503 Service Unavailable", "retry-after-ms: 1\r\n", r#"{"error":{"message":"busy"}}"#);
+    let server = Server::start([busy.clone(), busy, Reply::events(&whole("late"))]).await;
+    let (events, error) = run(&provider(&server.base_url, |_| {})).await;
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(
+        events[..2],
+        [2, 3].map(|attempt| ModelEvent::Retrying {
+            attempt,
+            max_attempts: 5,
+            delay_ms: 1,
+            reason: "test answered 503: busy".into()
+        })
+    );
+    assert_eq!(events[events.len() - 2..], good_end("late"));
+}
+
+#[tokio::test]
+async fn the_retry_count_is_a_bound() {
+    let limited = Reply::status("429 Too Many Requests", "retry-after: 0\r\n", "slow down");
+    let server = Server::start(vec![limited; 9]).await;
+    let (events, error) = run(&provider(&server.base_url, |config| config.request_max_retries = 2)).await;
+    let error = error.unwrap();
+    assert_eq!((retries(&events), server.requests().len()), (2, 3));
+    assert_eq!(error.to_string(), "test answered 429: slow down");
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.hint().is_some());
+}
+
+#[tokio::test]
+async fn what_cannot_get_better_fails_at_once_with_the_providers_words() {
+    for (status, body, kind) in [
+        ("400 Bad Request", r#"{"error":{"message":"bad","code":"context_length_exceeded"}}"#, ErrorKind::Input),
+        ("401 Unauthorized", r#"{"error":{"message":"bad"}}"#, ErrorKind::Denied),
+        ("403 Forbidden", r#"{"error":{"message":"bad"}}"#, ErrorKind::Denied),
+        ("404 Not Found", r#"{"error":{"message":"bad"}}"#, ErrorKind::Input),
+        ("429 Too Many Requests", r#"{"error":{"message":"bad","type":"insufficient_quota"}}"#, ErrorKind::Denied),
+    ] {
+        let server = Server::start([Reply::status(status, "", body)]).await;
+        let (events, error) = run(&provider(&server.base_url, |_| {})).await;
+        let error = error.unwrap();
+        assert!(events.is_empty() && server.requests().len() == 1, "{status}: {events:?}");
+        assert!(error.to_string().ends_with(": bad"), "{error}");
+        assert_eq!(error.kind(), kind, "{status}");
+        assert!(error.hint().is_some(), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_before_an_item_is_done_starts_again() {
+    let unfinished = [started(), delta("half")];
+    let unchunked = Reply(
+        format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {}\n\n", delta("half")),
+        After::Close,
+    );
+    let failed = json!({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "oops"}}});
+    let reasoned = json!({"type": "response.output_item.done", "item": {"type": "reasoning", "summary": []}});
+    let after_reasoning = Reply::cut(&[reasoned, started()], After::Close);
+    for first in
+        [Reply::cut(&unfinished, After::Close), after_reasoning, unchunked, Reply::events(&[started(), failed])]
+    {
+        let server = Server::start([first.clone(), Reply::events(&whole("again"))]).await;
+        let (events, error) = run(&provider(&server.base_url, |_| {})).await;
+        assert!(error.is_none(), "{first:?}: {error:?}");
+        assert_eq!(retries(&events), 1, "{first:?}");
+        assert_eq!(events[events.len() - 2..], good_end("again"));
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_after_an_item_is_done_fails() {
+    let server = Server::start([Reply::cut(&[started(), done("kept")], After::Close)]).await;
+    let (events, error) = run(&provider(&server.base_url, |_| {})).await;
+    assert!(matches!(error, Some(ModelError::Dropped { .. })), "{error:?}");
+    assert_eq!(events[1..], good_end("kept")[..1]);
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_stream_says_so() {
+    let server = Server::start([Reply::status("200 OK", "content-type: text/html\r\n", "<html>")]).await;
+    let (_, error) = run(&provider(&server.base_url, |config| config.stream_max_retries = 0)).await;
+    let error = error.unwrap().to_string();
+    assert!(error.contains("text/html"), "{error}");
+}
+
+#[tokio::test]
+async fn a_response_stopped_on_purpose_fails_with_the_reason() {
+    let event =
+        json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}});
+    let server = Server::start([Reply::events(&[event])]).await;
+    let (_, error) = run(&provider(&server.base_url, |_| {})).await;
+    let error = error.unwrap();
+    assert_eq!(error.to_string(), "test stopped the response early: max_output_tokens");
+    assert!(error.hint().is_some());
+}
+
+#[tokio::test]
+async fn silence_ends_in_a_time_out() {
+    let server = Server::start([Reply::cut(&[started()], After::Hold), Reply(String::new(), After::Hold)]).await;
+    let provider = provider(&server.base_url, |config| {
+        config.stream_max_retries = 0;
+        config.stream_idle_timeout = Duration::from_millis(30);
+        config.header_timeout = Duration::from_millis(200);
+    });
+    assert!(matches!(run(&provider).await.1, Some(ModelError::IdleTimeout { .. })));
+    assert!(matches!(run(&provider).await.1, Some(ModelError::HeaderTimeout { .. })));
+}
+
+#[tokio::test]
+async fn a_refused_connection_ends_within_its_retries_and_names_the_address() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+    drop(listener);
+    let (events, error) = run(&provider(&base_url, |config| {
+        config.request_max_retries = 1;
+        config.query_params.insert("sig".into(), "secret-value".into());
+    }))
+    .await;
+    let error = error.unwrap();
+    assert_eq!(retries(&events), 1);
+    assert!(error.to_string().contains(&format!("{base_url}/responses")), "{error}");
+    assert!(!format!("{error} {error:?}").contains("secret-value"), "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn dropping_the_stream_closes_its_connection() {
+    let mut server = Server::start([Reply::cut(&[started(), delta("a")], After::Hold)]).await;
+    let provider = provider(&server.base_url, |_| {});
+    let request = ModelRequest { model: "m", instructions: "", input: &[], tools: &[], cache_key: "" };
+    let mut stream = provider.stream(request);
+    assert!(stream.next().await.unwrap().is_ok());
+    drop(stream);
+    server.closed.recv().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_that_cannot_be_made_says_what_to_set() {
+    let missing = provider("http://127.0.0.1:9/v1", |config| config.missing_key = Some("THE_KEY".into()));
+    assert_eq!(run(&missing).await.1.unwrap().to_string(), "no API key: set THE_KEY");
+    for (base_url, expected) in [("not a url", "`not a url`"), ("ftp://x/v1", "http://")] {
+        let error = run(&provider(base_url, |_| {})).await.1.unwrap();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Input);
+    }
+}

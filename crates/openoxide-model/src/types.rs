@@ -1,0 +1,174 @@
+//! What goes into a model and what comes out of it, in no provider's dialect.
+//!
+//! History items are what a thread remembers and replays; the adapters turn them into a request body. Nothing
+//! here opens a connection or knows a wire format.
+
+use serde::{Deserialize, Serialize};
+
+/// Who wrote a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Role {
+    /// The person or program that gave the task, and what is injected on its behalf (project documents, environment).
+    User,
+    /// The model.
+    Assistant,
+    /// The operator's or caller's standing instructions.
+    Developer,
+}
+
+/// One entry of a thread's history, in the order it is replayed to the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum HistoryItem {
+    /// A message of text.
+    Message {
+        /// Who wrote it.
+        role: Role,
+        /// The text.
+        text: String,
+    },
+    /// A reasoning item. `raw` is replayed to the provider that made it, untouched.
+    Reasoning {
+        /// What may be shown to a person.
+        summary: String,
+        /// The provider's own item.
+        raw: serde_json::Value,
+    },
+    /// The model calls a tool with a JSON object of arguments.
+    FunctionCall {
+        /// Ties the call to its output.
+        call_id: String,
+        /// The tool's name.
+        name: String,
+        /// A JSON document as the model wrote it, perhaps not valid.
+        arguments: String,
+    },
+    /// The model calls a freeform tool with plain text.
+    CustomToolCall {
+        /// Ties the call to its output.
+        call_id: String,
+        /// The tool's name.
+        name: String,
+        /// The text.
+        input: String,
+    },
+    /// What a call came to, as told to the model.
+    ToolOutput {
+        /// The call it answers.
+        call_id: String,
+        /// Whether the call was a [`HistoryItem::CustomToolCall`].
+        custom: bool,
+        /// The text.
+        output: String,
+    },
+}
+
+/// A tool offered to the model.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum ToolSpec {
+    /// A tool called with a JSON object.
+    Function {
+        /// Name.
+        name: String,
+        /// What it does, for the model.
+        description: String,
+        /// JSON Schema of the arguments.
+        parameters: serde_json::Value,
+    },
+    /// A tool called with text in a grammar (Responses API `custom`). Providers without it get a function with one
+    /// string argument named `input`, and the call comes back as a [`HistoryItem::CustomToolCall`] all the same.
+    Freeform {
+        /// Name.
+        name: String,
+        /// What it does, for the model.
+        description: String,
+        /// A Lark grammar of the input.
+        grammar: String,
+    },
+}
+
+/// One request for one model response. Borrowed: a provider writes the body before it returns its stream.
+#[derive(Debug, Clone, Copy)]
+pub struct ModelRequest<'a> {
+    /// Model name as the provider knows it.
+    pub model: &'a str,
+    /// Base instructions (system prompt).
+    pub instructions: &'a str,
+    /// The whole history, oldest first.
+    pub input: &'a [std::sync::Arc<HistoryItem>],
+    /// Tools on offer, in a fixed order.
+    pub tools: &'a [ToolSpec],
+    /// Stable for a thread, so that the provider can cache the prefix.
+    pub cache_key: &'a str,
+}
+
+/// Tokens of one response.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    /// Tokens read, cached ones included.
+    pub input_tokens: u64,
+    /// Of `input_tokens`, those the provider had cached.
+    pub cached_input_tokens: u64,
+    /// Tokens written, reasoning included.
+    pub output_tokens: u64,
+    /// Of `output_tokens`, those spent on reasoning.
+    pub reasoning_output_tokens: u64,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input_tokens += other.input_tokens;
+        self.cached_input_tokens += other.cached_input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.reasoning_output_tokens += other.reasoning_output_tokens;
+    }
+}
+
+/// What kind of item the model has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ItemKind {
+    /// A message.
+    Message,
+    /// Reasoning.
+    Reasoning,
+    /// A call of a tool.
+    ToolCall,
+}
+
+/// One step of a streaming response.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum ModelEvent {
+    /// An item has begun; the deltas that follow belong to it until [`ModelEvent::ItemDone`].
+    ItemStarted(ItemKind),
+    /// More text of the message under way.
+    TextDelta(String),
+    /// More reasoning that may be shown.
+    ReasoningDelta(String),
+    /// The item is complete; authoritative whatever the deltas said.
+    ItemDone(HistoryItem),
+    /// An attempt failed and another begins. What the failed attempt had shown of unfinished items is void: they
+    /// start again. So is reasoning that was done with no other item done after it. Never comes after an
+    /// [`ModelEvent::ItemDone`] of anything but reasoning.
+    Retrying {
+        /// The attempt that begins, from 2.
+        attempt: u32,
+        /// The most attempts there will be.
+        max_attempts: u32,
+        /// Milliseconds to wait before it.
+        delay_ms: u64,
+        /// What went wrong, for a person.
+        reason: String,
+    },
+    /// The response is complete. Last event of a good stream.
+    Completed {
+        /// Tokens of this response.
+        usage: Usage,
+    },
+}

@@ -1,0 +1,52 @@
+//! Decides and enforces what a command may touch, runs it, and makes sure it ends.
+//!
+//! ```text
+//! server  Launcher ──spawn──> RunningCommand      supervisor (this binary, re-executed)        command
+//!         request, then control ─── socket ─────> reads it, forks ────────────────────────────> own session
+//!         started, exited, gone <── socket ────── reaps, reports                                    │
+//!         capture <───────────────── pipe or terminal ── stdout and stderr, in order ───────────────┘
+//! ```
+//!
+//! Invariants:
+//! - A command and all it starts live below one supervisor, a child subreaper; what loses its parent falls to it.
+//! - The server's end of the socket is the lifeline. Closed by a dropped handle or by the server's death in any way,
+//!   it makes the supervisor end everything below it, and then itself.
+//! - A mode that cannot be enforced is refused, by the launcher and again by the supervisor.
+//! - The command gets no descriptor but its standard three, and no environment but the one it was given.
+//!
+//! The crate reads no environment, home or current directory; approvals and the choice of mode live above it.
+
+mod capture;
+mod env_policy;
+mod error;
+mod launcher;
+mod link;
+mod mode;
+mod pump;
+mod running;
+mod spec;
+mod supervisor;
+mod terminal;
+mod visible;
+
+pub use capture::Output;
+pub use env_policy::{EnvPolicy, Inherit};
+pub use error::{ErrorKind, SandboxError};
+pub use launcher::Launcher;
+pub use mode::SandboxMode;
+pub use running::{ExitStatus, RunningCommand, WaitOutcome};
+pub use spec::{CommandSpec, DEFAULT_OUTPUT_LIMIT};
+pub use visible::{is_deceptive, visible, visible_text};
+
+/// The hidden first argument under which the binary is the supervisor of one command.
+pub const HELPER_ARG: &str = "sandbox-exec";
+
+/// Becomes the supervisor where the program was started as one, and otherwise does nothing.
+///
+/// It has to be the first thing `main` does: whatever runs before it is paid for by every command, and the supervisor
+/// must have one thread. It does not return where the first argument is [`HELPER_ARG`].
+pub fn dispatch_helper() {
+    if std::env::args_os().nth(1).is_some_and(|first| first == HELPER_ARG) {
+        supervisor::run();
+    }
+}

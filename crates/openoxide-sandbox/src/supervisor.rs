@@ -1,0 +1,218 @@
+//! The supervisor: one small process for each command, this program re-executed. It reads one request from its stdin,
+//! starts the command below itself, tells how it ended, and ends whatever is left when it is told to or when the
+//! server is gone. It has one thread, no runtime and no configuration; policy is decided before it.
+//!
+//! Being a child subreaper it inherits every process of the tree that loses its parent, whatever session or group that
+//! process has moved to. So "no child is left" is the kernel's own word for "nothing is left".
+
+mod child;
+mod confine;
+mod descendants;
+mod signals;
+
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Resource, Rlimit, WaitOptions};
+
+use crate::link::{Record, Request, Step, TERMINATE};
+use descendants::Sweeper;
+pub(crate) use descendants::kill_session;
+
+/// From SIGTERM to SIGKILL.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often processes that appear after SIGTERM are looked for.
+const TERM_ROUND: Duration = Duration::from_millis(20);
+
+/// The longest pause between two rounds of SIGKILL.
+const LONGEST_KILL_ROUND: Duration = Duration::from_millis(50);
+
+/// The exit code of a supervisor that was given no request.
+const NO_REQUEST: i32 = 125;
+
+/// Runs the supervisor. Its stdin is the socket to the launcher, its stdout and stderr are the command's output.
+pub(crate) fn run() -> ! {
+    match supervise() {
+        Ok(()) => exit(0),
+        Err(NoRequest) => {
+            // A person who tries the hidden name by hand is told what it is; nobody else reads this.
+            let _ = writeln!(std::io::stderr(), "sandbox-exec is started by the server itself, not by hand");
+            exit(NO_REQUEST)
+        }
+    }
+}
+
+struct NoRequest;
+
+fn supervise() -> Result<(), NoRequest> {
+    let is_socket = rustix::fs::fstat(rustix::stdio::stdin())
+        .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_socket());
+    if !is_socket {
+        return Err(NoRequest);
+    }
+    child::close_others();
+    // The duplicate is closed at exec, which the standard descriptor is not. It is a low one, now that all are closed.
+    let control = rustix::stdio::stdin().try_clone_to_owned().map_err(|_| NoRequest)?;
+    let mut control = Control { socket: UnixStream::from(control), is_open: true };
+    let request = match prepare() {
+        Ok(null) => match Request::read(&mut control.socket) {
+            Some(request) => start(&request, &null),
+            None => return Err(NoRequest),
+        },
+        Err(errno) => Err((Step::Prepare, errno)),
+    };
+    match request {
+        Ok(command) => {
+            control.tell(Record::Started { pid: command.pid.as_raw_nonzero().get().cast_unsigned() });
+            watch(&command, &mut control);
+            control.tell(Record::Gone);
+        }
+        Err((step, errno)) => control.tell(Record::Failed { step, errno: errno.raw_os_error() }),
+    }
+    Ok(())
+}
+
+/// Makes this process independent of whoever started it, and the last parent of whatever it starts. Gives `/dev/null`.
+fn prepare() -> Result<OwnedFd, Errno> {
+    // It fails only for the leader of a group, which nothing started by the launcher is.
+    let _ = rustix::process::setsid();
+    become_subreaper()?;
+    // A dump of a command's memory would land wherever the system puts those, secrets included.
+    rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    signals::prepare()?;
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+    rustix::fs::open(c"/dev/null", flags, rustix::fs::Mode::empty())
+}
+
+#[cfg(target_os = "linux")]
+fn become_subreaper() -> Result<(), Errno> {
+    // Any process id sets the attribute; the kernel only looks whether there is one.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn become_subreaper() -> Result<(), Errno> {
+    // Elsewhere the process group is all that holds a tree together.
+    Ok(())
+}
+
+/// A command that runs.
+struct Command {
+    pid: Pid,
+    tty: bool,
+}
+
+/// Starts the command and lets go of everything that is its own.
+fn start(request: &Request, null: &OwnedFd) -> Result<Command, (Step, Errno)> {
+    let pid = child::start(request, null.as_fd())?;
+    // Only the command's processes may hold its output open: its end is how readers know that they have all.
+    let detached = rustix::stdio::dup2_stdin(null)
+        .and_then(|()| rustix::stdio::dup2_stdout(null))
+        .and_then(|()| rustix::stdio::dup2_stderr(null));
+    detached.map_err(|errno| (Step::Prepare, errno))?;
+    Ok(Command { pid, tty: request.tty })
+}
+
+/// The socket to the launcher.
+struct Control {
+    socket: UnixStream,
+    is_open: bool,
+}
+
+impl Control {
+    /// Tells the launcher, if there still is one.
+    fn tell(&mut self, record: Record) {
+        let _ = self.socket.write_all(&record.encode());
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.is_open.then(|| self.socket.as_fd())
+    }
+
+    /// Reads what made the socket readable; true where it means that the tree has to end.
+    fn asks_to_end(&mut self) -> bool {
+        let mut byte = [0];
+        match self.socket.read(&mut byte) {
+            Ok(1) => byte[0] == TERMINATE,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => false,
+            Ok(_) | Err(_) => {
+                self.is_open = false;
+                true
+            }
+        }
+    }
+}
+
+/// How the tree is being ended.
+enum Ending {
+    /// It is not.
+    No,
+    /// SIGTERM was sent; SIGKILL follows then.
+    Asked { kill_at: Instant },
+    /// SIGKILL is sent until nothing is left.
+    Killing { pause: Duration },
+}
+
+/// Returns when nothing is left below this process.
+fn watch(command: &Command, control: &mut Control) {
+    let mut ending = Ending::No;
+    let mut sweeper = Sweeper::new(command.pid, command.tty);
+    loop {
+        if reap(command.pid, control) && !sweeper.is_left() {
+            return;
+        }
+        let now = Instant::now();
+        if matches!(ending, Ending::Asked { kill_at } if now >= kill_at) {
+            ending = Ending::Killing { pause: Duration::from_millis(1) };
+        }
+        let pause = match &mut ending {
+            Ending::No => sweeper.round_without_reports(),
+            Ending::Asked { kill_at } => {
+                sweeper.ask();
+                Some(TERM_ROUND.min(kill_at.saturating_duration_since(now)))
+            }
+            Ending::Killing { pause } => {
+                sweeper.kill();
+                let now = *pause;
+                *pause = (now * 2).min(LONGEST_KILL_ROUND);
+                Some(now)
+            }
+        };
+        // A child that died since it was reaped above has a pending SIGCHLD, which ends the wait at once.
+        let is_readable = signals::wait(control.fd(), pause);
+        if is_readable && control.asks_to_end() && matches!(ending, Ending::No) {
+            ending = Ending::Asked { kill_at: Instant::now() + PATIENCE };
+        }
+    }
+}
+
+/// Takes the exits of all children that have one and tells the command's; true where no child is left.
+fn reap(command: Pid, control: &mut Control) -> bool {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) if pid == command => {
+                let code = status.exit_status().map(|code| Record::Exited { code });
+                let signal = status.terminating_signal().map(|signal| Record::Signaled { signal });
+                if let Some(record) = code.or(signal) {
+                    control.tell(record);
+                }
+            }
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => return false,
+            Err(_) => return true,
+        }
+    }
+}
+
+/// Ends this process at once: nothing here has to be unwound, and the copy after fork must not do it twice.
+fn exit(code: i32) -> ! {
+    // SAFETY: `_exit` has no preconditions.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::_exit(code)
+    }
+}

@@ -1,0 +1,198 @@
+//! From fork to exec: what a command is given, and what it is not. All that needs memory is made before the fork.
+
+use std::ffi::{CStr, CString, c_char};
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal};
+
+use super::{confine, exit, signals};
+use crate::link::{Request, Step};
+
+/// Where programs are looked for when the command's environment does not say.
+const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+
+/// Starts the command and returns once it runs its program, or says which step failed.
+pub(super) fn start(request: &Request, null: BorrowedFd<'_>) -> Result<Pid, (Step, Errno)> {
+    let prepared = |error: std::io::Error| {
+        (Step::Prepare, Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    };
+    let program = Program::new(request);
+    // Closed by exec, which is how success is told; a failure is written into it.
+    let (mut failure, report) = std::io::pipe().map_err(prepared)?;
+    let supervisor = rustix::process::getpid();
+    // SAFETY: this process has one thread, so the copy may do whatever this one may.
+    #[allow(unsafe_code)]
+    let forked = unsafe { libc::fork() };
+    if forked == 0 {
+        let (step, errno) = become_command(request, &program, null, supervisor);
+        let mut bytes = [step as u8; 5];
+        bytes[1..].copy_from_slice(&errno.raw_os_error().to_ne_bytes());
+        let _ = rustix::io::write(&report, &bytes);
+        exit(127)
+    }
+    drop(report);
+    let pid = Pid::from_raw(forked.max(0)).ok_or_else(|| {
+        let error = std::io::Error::last_os_error();
+        (Step::Fork, Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
+    })?;
+    let mut bytes = [0; 5];
+    match std::io::Read::read_exact(&mut failure, &mut bytes) {
+        // Nothing was written: the program runs, or was killed on the way, which its exit will tell.
+        Err(_) => Ok(pid),
+        Ok(()) => {
+            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+            let [step, errno @ ..] = bytes;
+            let step = [Step::Session, Step::Terminal, Step::Confine, Step::Directory, Step::Exec]
+                .into_iter()
+                .find(|known| *known as u8 == step);
+            Err((step.unwrap_or(Step::Prepare), Errno::from_raw_os_error(i32::from_ne_bytes(errno))))
+        }
+    }
+}
+
+/// In the copy: becomes the command, or returns why not.
+fn become_command(request: &Request, program: &Program, null: BorrowedFd<'_>, supervisor: Pid) -> (Step, Errno) {
+    if let Err(errno) = die_with(supervisor).and_then(|()| rustix::process::setsid().map(drop)) {
+        return (Step::Session, errno);
+    }
+    let stdin = if request.tty { take_terminal() } else { rustix::stdio::dup2_stdin(null) };
+    if let Err(errno) = stdin {
+        return (Step::Terminal, errno);
+    }
+    if let Err(errno) = rustix::process::chdir(request.cwd()) {
+        return (Step::Directory, errno);
+    }
+    // After the last step that needs the supervisor's rights, before the first instruction of the command.
+    if let Err(errno) = confine::apply(request.mode) {
+        return (Step::Confine, errno);
+    }
+    signals::reset();
+    (Step::Exec, program.exec())
+}
+
+/// Has the kernel kill this process with the supervisor. What it starts is not covered by that; the supervisor's own
+/// death is the one case in which the launcher has to clean up.
+#[cfg(target_os = "linux")]
+fn die_with(supervisor: Pid) -> Result<(), Errno> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // It may have died before.
+    if rustix::process::getppid() == Some(supervisor) { Ok(()) } else { Err(Errno::SRCH) }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with(_: Pid) -> Result<(), Errno> {
+    Ok(())
+}
+
+/// Makes the terminal on stdout the session's own, and stdin and stderr with it.
+fn take_terminal() -> Result<(), Errno> {
+    let terminal = rustix::stdio::stdout();
+    rustix::process::ioctl_tiocsctty(terminal)?;
+    rustix::stdio::dup2_stdin(terminal)?;
+    rustix::stdio::dup2_stderr(terminal)
+}
+
+/// A program with its arguments, ready for exec.
+struct Program<'a> {
+    /// The paths to try in order.
+    paths: Vec<CString>,
+    argv: Vec<*const c_char>,
+    env: Vec<*const c_char>,
+    /// What the pointers point into.
+    _request: &'a Request,
+}
+
+impl<'a> Program<'a> {
+    fn new(request: &'a Request) -> Self {
+        let pointers = |strings: &mut dyn Iterator<Item = &'a CStr>| {
+            strings.map(CStr::as_ptr).chain(std::iter::once(std::ptr::null())).collect()
+        };
+        let name = request.argv().next().unwrap_or_default().to_bytes();
+        let path = request.env().find_map(|entry| entry.to_bytes().strip_prefix(b"PATH="));
+        Self {
+            paths: candidates(name, path.unwrap_or(DEFAULT_PATH)),
+            argv: pointers(&mut request.argv()),
+            env: pointers(&mut request.env()),
+            _request: request,
+        }
+    }
+
+    /// Tries each path; returns only where none can be run.
+    fn exec(&self) -> Errno {
+        let mut failure = Errno::NOENT;
+        for path in &self.paths {
+            // SAFETY: `path` ends with NUL; both vectors end with null and point at strings that end with NUL and
+            // live as long as the request, which outlives `self`.
+            #[allow(unsafe_code)]
+            unsafe {
+                libc::execve(path.as_ptr(), self.argv.as_ptr(), self.env.as_ptr());
+            }
+            let error = std::io::Error::last_os_error();
+            match Errno::from_io_error(&error).unwrap_or(Errno::IO) {
+                Errno::NOENT | Errno::NOTDIR => {}
+                // Another directory may have one that may be run; else this is what has to be said.
+                Errno::ACCESS => failure = Errno::ACCESS,
+                other => return other,
+            }
+        }
+        failure
+    }
+}
+
+/// The paths that a name may stand for: itself where it has a slash, else one for each directory to search.
+fn candidates(name: &[u8], path: &[u8]) -> Vec<CString> {
+    let joined = |directory: &[u8]| {
+        let separator: &[u8] = if directory.is_empty() { b"./" } else { b"/" };
+        CString::new([directory, separator, name].concat()).ok()
+    };
+    match name.contains(&b'/') {
+        true => CString::new(name).into_iter().collect(),
+        false => path.split(|byte| *byte == b':').filter_map(joined).collect(),
+    }
+}
+
+/// Closes every descriptor but the standard three. Whatever the server had open without the mark that closes it at
+/// exec ends here.
+pub(super) fn close_others() {
+    if close_range() {
+        return;
+    }
+    // Kernels before 5.9, and other systems: those that are listed.
+    let Ok(entries) = std::fs::read_dir("/dev/fd") else { return };
+    let open: Vec<i32> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok())).collect();
+    for fd in open.into_iter().filter(|fd| *fd > 2) {
+        // SAFETY: nothing in this process uses one of them yet; the listing's own is closed by now, for which this
+        // answers EBADF.
+        #[allow(unsafe_code)]
+        unsafe {
+            libc::close(fd);
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn close_range() -> bool {
+    // SAFETY: nothing in this process uses a descriptor above the standard three yet.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) == 0
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn close_range() -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_looked_for_in_each_directory() {
+        assert_eq!(candidates(b"ls", b"/a:/b/c::d"), [c"/a/ls", c"/b/c/ls", c"./ls", c"d/ls"].map(CStr::to_owned));
+        assert_eq!(candidates(b"./ls", b"/a"), [c"./ls".to_owned()]);
+    }
+}

@@ -1,0 +1,182 @@
+//! Finds and signals what runs below the supervisor. Processes come and go while they are looked for, so one look
+//! promises nothing: callers look again until the kernel says that no child is left.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The most process ids that are remembered as asked; beyond it some are asked twice.
+const REMEMBERED: usize = 1 << 16;
+
+/// Signals everything below this process.
+pub(super) struct Sweeper {
+    command: Pid,
+    tty: bool,
+    /// Who has had its SIGTERM.
+    asked: std::collections::HashSet<i32>,
+}
+
+impl Sweeper {
+    pub(super) fn new(command: Pid, tty: bool) -> Self {
+        Self { command, tty, asked: std::collections::HashSet::new() }
+    }
+
+    /// Asks everything that has not been asked to end: SIGTERM, and on a terminal SIGHUP too, because a shell that
+    /// somebody types into ignores the first.
+    pub(super) fn ask(&mut self) {
+        let Self { tty, asked, .. } = self;
+        let mut ask = |pid: Pid| {
+            if asked.len() >= REMEMBERED {
+                asked.clear();
+            }
+            if asked.insert(pid.as_raw_nonzero().get()) {
+                let _ = kill_process(pid, Signal::TERM);
+                if *tty {
+                    let _ = kill_process(pid, Signal::HUP);
+                }
+                // What is stopped cannot act on the above.
+                let _ = kill_process(pid, Signal::CONT);
+            }
+        };
+        visit(self.command, &mut ask);
+    }
+
+    /// Kills everything.
+    ///
+    /// A process is killed before its children are listed. From then on it cannot fork, so the list is complete, or its
+    /// children have become ours and are found in the next look: not even a fork bomb outruns that.
+    pub(super) fn kill(&mut self) {
+        visit(self.command, &mut |pid| {
+            let _ = kill_process(pid, Signal::KILL);
+        });
+    }
+
+    /// Whether something may be left although no child is: never where orphans become our children.
+    pub(super) fn is_left(&self) -> bool {
+        cfg!(not(target_os = "linux")) && rustix::process::test_kill_process_group(self.command).is_ok()
+    }
+
+    /// How often to look whether something is left, where no signal tells.
+    pub(super) fn round_without_reports(&self) -> Option<Duration> {
+        cfg!(not(target_os = "linux")).then_some(Duration::from_millis(100))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn visit(command: Pid, act: &mut dyn FnMut(Pid)) {
+    // A negative id names a group, which no `Pid` may hold; so members are not told apart here.
+    act(command);
+    let _ = rustix::process::kill_process_group(command, Signal::TERM);
+}
+
+#[cfg(target_os = "linux")]
+use linux::visit;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use super::*;
+    use std::fs;
+
+    /// Acts on each descendant of this process, parents before their children are listed.
+    pub(super) fn visit(command: Pid, act: &mut dyn FnMut(Pid)) {
+        let own = rustix::process::getpid();
+        let mut waiting = Vec::new();
+        if push_children(own, &mut waiting) {
+            while let Some(pid) = waiting.pop() {
+                act(pid);
+                push_children(pid, &mut waiting);
+            }
+            return;
+        }
+        // Kernels without lists of children: from all processes, those whose ancestor this is.
+        let all: Vec<Stat> = stats().collect();
+        if all.is_empty() {
+            // No /proc at all. The command's group is what is left to reach.
+            let _ = rustix::process::kill_process_group(command, Signal::KILL);
+            return;
+        }
+        waiting.push(own);
+        while let Some(parent) = waiting.pop() {
+            for stat in all.iter().filter(|stat| stat.parent == parent.as_raw_nonzero().get()) {
+                act(stat.pid);
+                waiting.push(stat.pid);
+            }
+        }
+    }
+
+    /// Adds the children of each thread; false where the kernel does not list them.
+    fn push_children(parent: Pid, to: &mut Vec<Pid>) -> bool {
+        let parent = parent.as_raw_nonzero();
+        // One that has ended has no threads, and its children have become ours.
+        let Ok(threads) = fs::read_dir(format!("/proc/{parent}/task")) else { return fs::exists("/proc/self").unwrap_or(false) };
+        let mut is_listed = true;
+        for thread in threads.flatten() {
+            match fs::read_to_string(thread.path().join("children")) {
+                Ok(list) => to.extend(list.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?))),
+                // The thread has ended, or there are no such lists.
+                Err(_) => is_listed &= !thread.path().exists(),
+            }
+        }
+        is_listed
+    }
+
+    /// What is needed of `/proc/PID/stat`.
+    pub(super) struct Stat {
+        pub(super) pid: Pid,
+        pub(super) parent: i32,
+        pub(super) session: i32,
+    }
+
+    /// All processes there are to see.
+    pub(super) fn stats() -> impl Iterator<Item = Stat> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        entries.filter_map(|entry| {
+            let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+            parse_stat(pid, &fs::read(entry.path().join("stat")).ok()?)
+        })
+    }
+
+    /// The name of the program stands in brackets and may hold any byte, brackets and blanks included; the fields
+    /// after the last bracket are state, parent, group, session.
+    pub(super) fn parse_stat(pid: Pid, line: &[u8]) -> Option<Stat> {
+        let end = line.iter().rposition(|byte| *byte == b')')?;
+        let rest = std::str::from_utf8(&line[end + 1..]).ok()?;
+        let mut fields = rest.split_ascii_whitespace().skip(1);
+        let parent = fields.next()?.parse().ok()?;
+        let session = fields.nth(1)?.parse().ok()?;
+        Some(Stat { pid, parent, session })
+    }
+}
+
+/// Kills what is left of a command's session after its supervisor has died without a word. What has left the session
+/// is out of reach then. For the launcher; called in the server.
+pub(crate) fn kill_session(session: u32) {
+    #[cfg(target_os = "linux")]
+    for stat in linux::stats().filter(|stat| stat.session.cast_unsigned() == session) {
+        let _ = kill_process(stat.pid, Signal::KILL);
+    }
+    #[cfg(not(target_os = "linux"))]
+    if let Some(group) = Pid::from_raw(session.cast_signed()) {
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_programs_name_may_hold_anything() {
+        let pid = Pid::INIT;
+        let stat = linux::parse_stat(pid, b"1 (a) b) (c \xff) S 42 43 44 0 -1\n").unwrap();
+        assert_eq!((stat.parent, stat.session), (42, 44));
+        assert!(linux::parse_stat(pid, b"1 (a").is_none());
+    }
+
+    #[test]
+    fn this_process_is_among_all() {
+        let own = rustix::process::getpid();
+        let stat = linux::stats().find(|stat| stat.pid == own).unwrap();
+        assert_eq!(Pid::from_raw(stat.parent), rustix::process::getppid());
+    }
+}

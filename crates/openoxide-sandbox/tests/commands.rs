@@ -1,0 +1,200 @@
+//! Commands under a real supervisor: what they are given, what comes back, and what is kept from them.
+
+mod support;
+
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use openoxide_sandbox::{EnvPolicy, ErrorKind, ExitStatus, SandboxError, SandboxMode, WaitOutcome};
+use support::{LONG, code, finish, launcher, scope, script, spec};
+
+#[tokio::test]
+async fn output_and_exit_code_come_back() {
+    let command = launcher().spawn(script("echo one; echo two >&2; echo three; exit 7")).await.unwrap();
+    assert_eq!(command.wait(LONG).await, WaitOutcome::Exited(code(7)));
+    let output = command.take_output();
+    assert_eq!(output.text, "one\ntwo\nthree\n");
+    assert_eq!((output.omitted_bytes, output.total_bytes), (0, 14));
+    assert_eq!(command.exit_status(), Some(code(7)));
+}
+
+#[tokio::test]
+async fn a_signal_is_told_as_such() {
+    let (exit, _) = finish(script("kill -SEGV $$")).await;
+    assert_eq!(exit, ExitStatus { code: None, signal: Some(11) });
+}
+
+#[tokio::test]
+async fn a_missing_command_is_named() {
+    let error = launcher().spawn(spec(&["no-such-command-here"])).await.unwrap_err();
+    assert!(matches!(&error, SandboxError::CommandNotFound { program } if program == "no-such-command-here"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Input);
+    let error = launcher().spawn(spec(&["/etc"])).await.unwrap_err();
+    assert!(matches!(error, SandboxError::Exec { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_missing_directory_is_named() {
+    let mut spec = spec(&["true"]);
+    spec.cwd = "/no/such/directory".into();
+    let error = launcher().spawn(spec).await.unwrap_err();
+    assert!(error.to_string().starts_with("working directory /no/such/directory cannot be entered"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Input);
+}
+
+#[tokio::test]
+async fn the_directory_is_entered() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut spec = spec(&["pwd"]);
+    spec.cwd = directory.path().canonicalize().unwrap();
+    let expected = format!("{}\n", spec.cwd.display());
+    assert_eq!(finish(spec).await, (code(0), expected));
+}
+
+#[tokio::test]
+async fn modes_without_enforcement_are_refused() {
+    for mode in [SandboxMode::ReadOnly, SandboxMode::WorkspaceWrite] {
+        let mut spec = spec(&["true"]);
+        spec.mode = mode;
+        let error = launcher().spawn(spec).await.unwrap_err();
+        assert!(matches!(error, SandboxError::NotEnforced { mode: refused } if refused == mode));
+        assert_eq!(error.kind(), ErrorKind::Denied);
+    }
+}
+
+#[tokio::test]
+async fn the_environment_is_the_one_given() {
+    let parent = [("PATH", "/usr/bin:/bin"), ("API_KEY", "k"), ("KEPT", "yes")];
+    let mut spec = spec(&["env"]);
+    spec.env = EnvPolicy::default().apply(parent.into_iter().map(|(name, value)| (name.into(), value.into())));
+    spec.thread_marker = Some("t-1".to_owned());
+    let (_, text) = finish(spec).await;
+    assert!(text.contains("KEPT=yes\n") && text.contains("OPENOXIDE_THREAD_ID=t-1\n"), "{text}");
+    assert!(!text.contains("API_KEY") && !text.contains("CARGO"), "{text}");
+}
+
+#[tokio::test]
+async fn the_supervisor_shows_no_environment() {
+    let (exit, text) = finish(script("tr '\\0' '\\n' < /proc/$PPID/environ | wc -c")).await;
+    assert_eq!((exit, text.trim()), (code(0), "0"));
+}
+
+#[tokio::test]
+async fn no_descriptor_is_inherited() {
+    let file = std::fs::File::open("/dev/null").unwrap();
+    // Low and high, without the mark that closes them at exec.
+    for fd in [file.as_raw_fd(), 200] {
+        scope::inheritable(file.as_raw_fd(), fd);
+    }
+    let (_, text) = finish(script("ls -l /proc/$$/fd | sed -n 's/.* \\([0-9]* -> .*\\)/\\1/p'")).await;
+    let targets: Vec<&str> = text.lines().collect();
+    assert_eq!(targets.len(), 3, "{text}");
+    assert_eq!(targets[0], "0 -> /dev/null");
+    assert_eq!(targets[1].strip_prefix("1 "), targets[2].strip_prefix("2 "), "{text}");
+    let (_, text) = finish(script("ls /proc/$PPID/fd | wc -l")).await;
+    assert!(text.trim().parse::<u32>().unwrap() <= 5, "{text}");
+}
+
+#[tokio::test]
+async fn stdin_is_empty_and_cannot_be_typed_into() {
+    let command = launcher().spawn(script("cat; echo end")).await.unwrap();
+    assert!(matches!(command.write_stdin(b"x").await, Err(SandboxError::StdinClosed)));
+    assert_eq!(command.wait(LONG).await, WaitOutcome::Exited(code(0)));
+    assert_eq!(command.take_output().text, "end\n");
+}
+
+#[tokio::test]
+async fn signals_are_in_their_default_state() {
+    let (_, text) = finish(script("grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status")).await;
+    assert!(text.contains("SigBlk:\t0000000000000000") && text.contains("SigIgn:\t0000000000000000"), "{text}");
+}
+
+#[tokio::test]
+async fn a_command_has_its_own_session_and_dumps_no_core() {
+    let command = launcher().spawn(script("cut -d' ' -f5,6 /proc/$$/stat; ulimit -c")).await.unwrap();
+    assert!(matches!(command.wait(LONG).await, WaitOutcome::Exited(_)));
+    let pid = command.pid();
+    assert_eq!(command.take_output().text, format!("{pid} {pid}\n0\n"));
+}
+
+#[tokio::test]
+async fn much_output_is_bounded() {
+    let mut spec = script("head -c 104857600 /dev/zero | tr '\\0' x; echo; echo the end");
+    spec.output_limit = 4096;
+    let command = launcher().spawn(spec).await.unwrap();
+    assert_eq!(command.wait(LONG).await, WaitOutcome::Exited(code(0)));
+    let output = command.take_output();
+    assert_eq!(output.total_bytes, (100 << 20) + 9);
+    assert_eq!(output.omitted_bytes, output.total_bytes - 4096);
+    assert!(output.text.starts_with("xxxx") && output.text.ends_with("x\nthe end\n"));
+    assert!(output.text.len() < 5000);
+}
+
+#[tokio::test]
+async fn large_words_and_environments_pass() {
+    let mut spec = spec(&["bash", "-c", "echo ${#0} ${#BIG}"]);
+    spec.argv.push("a".repeat(120_000));
+    for number in 0..5 {
+        spec.env.insert(format!("BIG{number}").into(), "b".repeat(120_000).into());
+    }
+    spec.env.insert("BIG".into(), "b".repeat(120_000).into());
+    assert_eq!(finish(spec).await, (code(0), "120000 120000\n".to_owned()));
+}
+
+#[tokio::test]
+async fn more_than_the_system_takes_is_an_error() {
+    let mut spec = spec(&["true"]);
+    spec.argv.push("a".repeat(1 << 20));
+    let error = launcher().spawn(spec).await.unwrap_err();
+    assert!(matches!(error, SandboxError::Exec { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn output_streams_while_the_command_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut spec = script("echo first; while [ ! -e go ]; do :; done; echo second");
+    spec.cwd = directory.path().to_path_buf();
+    let command = launcher().spawn(spec).await.unwrap();
+    let mut text = String::new();
+    while text != "first\n" {
+        command.changed().await;
+        text.push_str(&command.take_output().text);
+    }
+    assert_eq!(command.exit_status(), None);
+    assert_eq!(command.wait(Duration::ZERO).await, WaitOutcome::StillRunning);
+    std::fs::write(directory.path().join("go"), "").unwrap();
+    while command.exit_status().is_none() {
+        command.changed().await;
+        text.push_str(&command.take_output().text);
+    }
+    text.push_str(&command.take_output().text);
+    assert_eq!(text, "first\nsecond\n");
+}
+
+#[tokio::test]
+async fn a_helper_that_is_none_is_an_error() {
+    let missing = openoxide_sandbox::Launcher::new("/no/such/helper".into());
+    assert!(matches!(missing.spawn(spec(&["true"])).await, Err(SandboxError::HelperStart { .. })));
+    let other = openoxide_sandbox::Launcher::new("/bin/true".into());
+    assert!(matches!(other.spawn(spec(&["true"])).await, Err(SandboxError::HelperLost { .. })));
+}
+
+#[test]
+fn the_hidden_name_does_nothing_by_hand() {
+    #[expect(clippy::disallowed_methods, reason = "the program itself is under test")]
+    let mut helper = std::process::Command::new(support::HELPER);
+    let output = helper.arg(openoxide_sandbox::HELPER_ARG).stdin(std::process::Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("not by hand"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_commands_at_once() {
+    let commands: Vec<_> = (0..64)
+        .map(|number| tokio::spawn(async move { finish(script(&format!("echo {number}; exit {number}"))).await }))
+        .collect();
+    for (number, command) in commands.into_iter().enumerate() {
+        let expected = (code(i32::try_from(number).unwrap()), format!("{number}\n"));
+        assert_eq!(command.await.unwrap(), expected);
+    }
+}

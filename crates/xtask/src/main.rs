@@ -1,0 +1,123 @@
+//! `cargo xtask ci`: the checks of the house. This file reads the arguments and runs the steps in order; `layers` judges
+//! who depends on whom, `shape` judges the files, `docs` judges what the documents point at.
+//!
+//! The steps are formatting, clippy, layers, file shapes, document references and the documentation build. The tests are
+//! `cargo test --workspace --locked`, which `.ci/run` runs beside this; `--with-tests` adds them here.
+
+mod docs;
+mod layers;
+mod shape;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+const USAGE: &str = "usage: cargo xtask ci [--with-tests]   every check of the house
+       cargo xtask layers              who may depend on whom
+       cargo xtask shape               what files look like";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let steps: Vec<Step> = match words[..] {
+        ["ci"] => ci(false),
+        ["ci", "--with-tests"] => ci(true),
+        ["layers"] => vec![("layers", layers)],
+        ["shape"] => vec![("file shapes", shapes), ("document references", references)],
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    run(&steps)
+}
+
+/// A name, and a check that returns what it found; empty is good.
+type Step = (&'static str, fn(&Path) -> Findings);
+
+/// What is wrong, each as a sentence that says what to do.
+type Findings = Vec<String>;
+
+fn ci(with_tests: bool) -> Vec<Step> {
+    let mut steps: Vec<Step> = vec![
+        ("format", |root| cargo(root, &["fmt", "--all", "--check"], &[])),
+        ("layers", layers),
+        ("file shapes", shapes),
+        ("document references", references),
+        ("clippy", |root| {
+            cargo(root, &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])
+        }),
+        ("documentation", |root| {
+            cargo(root, &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])
+        }),
+    ];
+    if with_tests {
+        steps.push(("tests", |root| cargo(root, &["test", "--workspace", "--locked"], &[])));
+    }
+    steps
+}
+
+/// Runs every step even after one has failed, so that one run tells all.
+fn run(steps: &[Step]) -> ExitCode {
+    let root = root();
+    let mut failed = Vec::new();
+    for (name, check) in steps {
+        let began = Instant::now();
+        let findings = check(&root);
+        let seconds = began.elapsed().as_secs_f32();
+        if findings.is_empty() {
+            eprintln!("ok      {name} ({seconds:.1} s)");
+        } else {
+            eprintln!("FAILED  {name} ({seconds:.1} s)");
+            for finding in &findings {
+                eprintln!("    {finding}");
+            }
+            failed.push(*name);
+        }
+    }
+    if failed.is_empty() {
+        eprintln!("all {} checks passed", steps.len());
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("{} of {} checks failed: {}", failed.len(), steps.len(), failed.join(", "));
+    ExitCode::FAILURE
+}
+
+/// The workspace's directory: two above this crate's.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map(Path::to_path_buf).unwrap_or_default()
+}
+
+fn layers(root: &Path) -> Findings {
+    #[allow(clippy::disallowed_methods, reason = "a build tool runs cargo; no agent is near")]
+    let output =
+        Command::new("cargo").args(["metadata", "--format-version", "1", "--locked"]).current_dir(root).output();
+    let output = match output {
+        Ok(output) if output.status.success() => output.stdout,
+        Ok(output) => return vec![format!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr))],
+        Err(error) => return vec![format!("cannot run cargo metadata: {error}")],
+    };
+    match serde_json::from_slice(&output) {
+        Ok(metadata) => layers::check(&metadata),
+        Err(error) => vec![format!("cargo metadata wrote what is not JSON: {error}")],
+    }
+}
+
+fn shapes(root: &Path) -> Findings {
+    shape::check(root).unwrap_or_else(|error| vec![format!("cannot read the sources: {error}")])
+}
+
+fn references(root: &Path) -> Findings {
+    docs::check(root).unwrap_or_else(|error| vec![format!("cannot read the documents: {error}")])
+}
+
+/// Runs cargo with its output shown as it comes.
+fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Findings {
+    #[allow(clippy::disallowed_methods, reason = "a build tool runs cargo; no agent is near")]
+    let status = Command::new("cargo").args(arguments).envs(environment.iter().copied()).current_dir(root).status();
+    match status {
+        Ok(status) if status.success() => Vec::new(),
+        Ok(status) => vec![format!("`cargo {}` ended with {status}", arguments.join(" "))],
+        Err(error) => vec![format!("cannot run cargo: {error}")],
+    }
+}

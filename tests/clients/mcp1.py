@@ -1,0 +1,42 @@
+"""The official Python SDK, 1.x: the legacy era over stdio.
+
+usage: mcp1.py PROGRAM [ARGUMENT]...   (the server's command line)
+"""
+
+import asyncio
+import os
+import sys
+
+from mcp import ClientSession, StdioServerParameters, types
+from mcp.client.stdio import stdio_client
+
+from scenario import Person, converse
+
+
+async def main(command, arguments):
+    person = Person()
+
+    async def elicit(_context, params):
+        return types.ElicitResult(**person.ask(params.message, params.requestedSchema))
+
+    async with stdio_client(StdioServerParameters(command=command, args=arguments, env=dict(os.environ))) as (reader, writer):
+        async with ClientSession(reader, writer, elicitation_callback=elicit) as session:
+            initialized = await session.initialize()
+            assert initialized.serverInfo.name == "openoxide", initialized
+
+            async def list_tools():
+                return [tool.name for tool in (await session.list_tools()).tools]
+
+            async def call(tool, given):
+                seen = []
+
+                async def progress(value, _total, message):
+                    seen.append((value, message))
+
+                result = await session.call_tool(tool, given, progress_callback=progress)
+                return result.structuredContent, result.content[0].text, result.isError, len(seen)
+
+            await converse(list_tools, call, person, f"python mcp 1.x, {initialized.protocolVersion}")
+
+
+asyncio.run(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,54 @@
+// What every TypeScript SDK must see: the steps of one conversation and their checks. The twin of scenario.py.
+
+import assert from "node:assert/strict";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const TOOLS = ["openoxide", "openoxide-reply", "openoxide-query"];
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+// Answers the server's questions as told, and remembers them.
+export class Person {
+  questions = [];
+  answer = { action: "accept", content: { decision: "approve" } };
+
+  ask(params) {
+    assert.ok(params.requestedSchema.properties.decision);
+    this.questions.push(params.message);
+    return this.answer;
+  }
+}
+
+// `listTools()` gives names; `call(tool, arguments)` gives the result and how often progress was told.
+export async function converse({ listTools, call, person, label }) {
+  assert.deepEqual(await listTools(), TOOLS);
+  const directory = mkdtempSync(join(tmpdir(), "openoxide-client-"));
+  try {
+    const first = await call("openoxide", { prompt: "run `touch approved.txt`", cwd: directory });
+    assert.ok(!first.result.isError, JSON.stringify(first.result));
+    assert.equal(first.result.structuredContent.status, "completed");
+    assert.equal(person.questions.length, 1);
+    assert.match(person.questions[0], /touch approved\.txt/);
+    assert.ok(existsSync(join(directory, "approved.txt")), "the approved command ran");
+    const thread = first.result.structuredContent.threadId;
+    assert.match(thread, UUID);
+    assert.ok(first.result.content[0].text.includes(thread), "the text names the thread as well");
+    assert.ok(first.progress > 0, "progress was sent");
+
+    const second = await call("openoxide-reply", { thread_id: thread, prompt: "run `touch second.txt`" });
+    assert.equal(second.result.structuredContent.threadId, thread);
+    assert.equal(person.questions.length, 2);
+    assert.ok(existsSync(join(directory, "second.txt")), "the reply's command ran");
+
+    person.answer = { action: "decline" };
+    const third = await call("openoxide-reply", { thread_id: thread, prompt: "run `touch declined.txt`" });
+    assert.equal(third.result.structuredContent.status, "completed");
+    assert.equal(person.questions.length, 3);
+    assert.ok(!existsSync(join(directory, "declined.txt")), "the declined command did not run");
+    assert.deepEqual(third.result.structuredContent.denials.map((denial) => denial.reason), ["declined"]);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+  console.error(`ok: ${label}: tools, a turn with an approval, a reply, a denial`);
+}

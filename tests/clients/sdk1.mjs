@@ -1,0 +1,27 @@
+// The official TypeScript SDK, 1.x: the legacy era over stdio.
+//
+// usage: node sdk1.mjs PROGRAM [ARGUMENT]...   (the server's command line)
+
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+
+import { Person, converse } from "./scenario.mjs";
+
+const [command, ...args] = process.argv.slice(2);
+const person = new Person();
+const client = new Client({ name: "sdk1", version: "1" }, { capabilities: { elicitation: {} } });
+client.setRequestHandler(ElicitRequestSchema, (request) => person.ask(request.params));
+await client.connect(new StdioClientTransport({ command, args, env: { ...process.env } }));
+
+await converse({
+  person,
+  label: "typescript sdk 1.x, legacy",
+  listTools: async () => (await client.listTools()).tools.map((tool) => tool.name),
+  call: async (name, given) => {
+    let progress = 0;
+    const result = await client.callTool({ name, arguments: given }, undefined, { onprogress: () => (progress += 1) });
+    return { result, progress };
+  },
+});
+await client.close();

@@ -1,0 +1,88 @@
+//! What the real server leaves behind: nothing, in whichever way it or a turn ends (law 3).
+//!
+//! Each test runs a command with a child, and one in a session of its own, and then takes away the input, the server, or
+//! the call.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test starts programs, and fails by panicking")]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Server, eventually};
+
+/// A command whose parts can be told apart; one escapes the process group and the session.
+const TREE: &str = "run `setsid sleep 301 & sleep 302 & sleep 303`";
+
+fn arguments(prompt: &str, cwd: &tempfile::TempDir) -> Value {
+    json!({ "prompt": prompt, "cwd": cwd.path(), "approval_policy": "never" })
+}
+
+/// A server in whose turn the tree runs, and the call's id.
+fn with_tree(cwd: &tempfile::TempDir) -> (Server, u64) {
+    let mut server = Server::start(json!({}));
+    let call = server.call("openoxide", arguments(TREE, cwd));
+    eventually("the whole tree runs", || ["sleep 301", "sleep 302", "sleep 303"].iter().all(|one| server.runs(one)));
+    (server, call)
+}
+
+#[test]
+fn end_of_input_ends_the_server_and_all_it_started() {
+    let cwd = tempfile::tempdir().unwrap();
+    let (mut server, _) = with_tree(&cwd);
+    server.close_input();
+    assert!(server.wait_exit().success());
+    server.expect_nothing_left();
+}
+
+#[test]
+fn a_killed_server_leaves_nothing_running() {
+    let cwd = tempfile::tempdir().unwrap();
+    let (mut server, _) = with_tree(&cwd);
+    server.kill();
+    server.expect_nothing_left();
+}
+
+#[test]
+fn a_cancelled_call_takes_its_processes_along_and_the_thread_goes_on() {
+    let cwd = tempfile::tempdir().unwrap();
+    let (mut server, call) = with_tree(&cwd);
+    let thread = server.thread_of(call);
+    server.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": call } }));
+    eventually("the tree is gone", || !server.processes().iter().any(|line| line.contains("sleep 30")));
+
+    let reply = server.call("openoxide-reply", json!({ "thread_id": thread, "prompt": "run `touch alive.txt`" }));
+    let result = server.result(reply);
+    assert_eq!((&result["status"], &result["threadId"]), (&json!("completed"), &json!(thread)));
+    assert!(cwd.path().join("alive.txt").exists());
+    assert!(!server.has_answered(call), "a cancelled request gets no answer");
+
+    server.close_input();
+    assert!(server.wait_exit().success());
+    server.expect_nothing_left();
+}
+
+#[test]
+fn what_ignores_a_polite_signal_is_ended_all_the_same() {
+    let cwd = tempfile::tempdir().unwrap();
+    let mut server = Server::start(json!({}));
+    let call = server.call("openoxide", arguments("run `trap '' TERM; sleep 304 & sleep 305`", &cwd));
+    eventually("both run", || server.runs("sleep 304") && server.runs("sleep 305"));
+    server.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": call } }));
+    eventually("both are gone", || !server.processes().iter().any(|line| line.contains("sleep 30")));
+    server.close_input();
+    assert!(server.wait_exit().success());
+    server.expect_nothing_left();
+}
+
+#[test]
+fn an_open_question_does_not_hold_up_the_end() {
+    let cwd = tempfile::tempdir().unwrap();
+    let mut server = Server::start(json!({ "elicitation": {} }));
+    server.call("openoxide", json!({ "prompt": "run `touch asked.txt`", "cwd": cwd.path() }));
+    server.wait_for("the question", |message| message["method"] == "elicitation/create");
+    server.close_input();
+    assert!(server.wait_exit().success());
+    assert!(!cwd.path().join("asked.txt").exists());
+    server.expect_nothing_left();
+}

@@ -1,0 +1,226 @@
+//! Drives the real binary: a legacy MCP client over its stdio, and a look at what it leaves running.
+//!
+//! Plain threads and blocking reads; every wait has a bound and polls for what it waits for. Processes are recognised by
+//! a mark in their environment, which whatever the server starts inherits, also in a session of its own.
+
+#![allow(dead_code, reason = "each test program uses its part of this module")]
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// Longer than anything takes that works, on a busy machine too.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+const MARK: &str = "OPENOXIDE_E2E_MARK";
+
+/// The program under test, with nothing of the caller's configuration.
+pub(crate) fn openoxide(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_openoxide"));
+    command.env("OPENOXIDE_HOME", home).env_remove("NO_COLOR");
+    command
+}
+
+/// Waits until `holds`; fails saying `what` when it does not come to that.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "still not: {what}");
+        std::thread::sleep(POLL);
+    }
+}
+
+/// A running `openoxide mcp-server` with the offline provider.
+pub(crate) struct Server {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    messages: Receiver<Value>,
+    /// Read, and not asked for yet.
+    kept: VecDeque<Value>,
+    last_id: u64,
+    mark: String,
+    _home: tempfile::TempDir,
+}
+
+impl Server {
+    /// Starts it and shakes hands; `capabilities` are the client's.
+    pub(crate) fn start(capabilities: Value) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        // The home's name is unique while it exists.
+        let mark = home.path().file_name().unwrap().to_string_lossy().into_owned();
+        let mut child = openoxide(home.path())
+            .args(["mcp-server", "-c", "model_provider=\"offline\""])
+            .env(MARK, &mark)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = child.stdout.take().unwrap();
+        // The reading thread sends, the test receives; the bound holds more than any test leaves unread.
+        let (sender, messages) = sync_channel(4096);
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines() {
+                let Ok(line) = line else { return };
+                let message = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+                if sender.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        let stdin = child.stdin.take();
+        let mut server = Self { child, stdin, messages, kept: VecDeque::new(), last_id: 0, mark, _home: home };
+        let info = json!({ "name": "e2e", "version": "1" });
+        let initialize = server.request(
+            "initialize",
+            json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info }),
+        );
+        assert_eq!(server.answer(initialize)["result"]["serverInfo"]["name"], "openoxide");
+        server.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        server
+    }
+
+    /// Writes one message.
+    pub(crate) fn send(&mut self, message: &Value) {
+        let stdin = self.stdin.as_mut().expect("the input is open");
+        writeln!(stdin, "{message}").unwrap();
+        stdin.flush().unwrap();
+    }
+
+    /// Sends a request and returns its id.
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> u64 {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        id
+    }
+
+    /// Calls a tool and returns the request's id.
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> u64 {
+        self.request("tools/call", json!({ "name": tool, "arguments": arguments }))
+    }
+
+    /// The next message for which `wanted` holds; those before it are kept for later.
+    pub(crate) fn wait_for(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        if let Some(at) = self.kept.iter().position(&wanted) {
+            return self.kept.remove(at).unwrap();
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(message) if wanted(&message) => return message,
+                Ok(message) => self.kept.push_back(message),
+                Err(RecvTimeoutError::Timeout) => panic!("did not come: {what}; came: {:#?}", self.kept),
+                Err(RecvTimeoutError::Disconnected) => panic!("the server went away before {what}: {:#?}", self.kept),
+            }
+        }
+    }
+
+    /// The answer to a request.
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
+        self.wait_for(&format!("the answer to {id}"), |message| is_answer_to(message, id))
+    }
+
+    /// The structured result of a tool call that must not be an error.
+    pub(crate) fn result(&mut self, id: u64) -> Value {
+        let answer = self.answer(id);
+        assert_ne!(answer["result"]["isError"], true, "{answer:#}");
+        answer["result"]["structuredContent"].clone()
+    }
+
+    /// The thread that an open call works on, as its log messages name it.
+    pub(crate) fn thread_of(&mut self, id: u64) -> String {
+        let message = self.wait_for("a log message of the call", |message| {
+            message["method"] == "notifications/message" && message["params"]["_meta"]["requestId"] == id
+        });
+        message["params"]["_meta"]["threadId"].as_str().unwrap().to_owned()
+    }
+
+    /// Whether an answer to `id` has come so far.
+    pub(crate) fn has_answered(&mut self, id: u64) -> bool {
+        self.kept.extend(self.messages.try_iter());
+        self.kept.iter().any(|message| is_answer_to(message, id))
+    }
+
+    /// Closes the server's input.
+    pub(crate) fn close_input(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Ends the server with SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for the server's end.
+    pub(crate) fn wait_exit(&mut self) -> ExitStatus {
+        let mut status = None;
+        eventually("the server has ended", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
+    /// Command lines of what the server started and what that started, and of the server itself.
+    pub(crate) fn processes(&self) -> Vec<String> {
+        processes_with(&format!("{MARK}={}", self.mark))
+    }
+
+    /// Whether such a command line is among them, without a shell around it.
+    pub(crate) fn runs(&self, command_line: &str) -> bool {
+        self.processes().iter().any(|line| line == command_line)
+    }
+
+    /// Waits until nothing with the server's mark is left.
+    pub(crate) fn expect_nothing_left(&self) {
+        let mut left = Vec::new();
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            left = self.processes();
+            if left.is_empty() {
+                return;
+            }
+            std::thread::sleep(POLL);
+        }
+        panic!("left running: {left:#?}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The server of a failed test does not outlive it; what it leaked ends by itself in minutes.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn is_answer_to(message: &Value, id: u64) -> bool {
+    message["id"] == id && message.get("method").is_none()
+}
+
+/// Command lines of the live processes whose environment holds `variable`.
+fn processes_with(variable: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let directory = entry.path();
+        let Ok(environment) = std::fs::read(directory.join("environ")) else { continue };
+        if !environment.split(|byte| *byte == 0).any(|one| one == variable.as_bytes()) {
+            continue;
+        }
+        let state = std::fs::read_to_string(directory.join("stat")).unwrap_or_default();
+        let state = state.rsplit(')').next().unwrap_or_default().trim_start().chars().next();
+        if matches!(state, None | Some('Z' | 'X')) {
+            continue;
+        }
+        let Ok(command_line) = std::fs::read(directory.join("cmdline")) else { continue };
+        let words: Vec<_> = command_line.split(|byte| *byte == 0).filter(|word| !word.is_empty()).collect();
+        found.push(words.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" "));
+    }
+    found
+}
