@@ -90,7 +90,7 @@ impl Ratio {
             return None;
         }
         let scaled = indent.len() * self.file.1;
-        (scaled % self.patch.1 == 0).then(|| self.file.0.to_string().repeat(scaled / self.patch.1))
+        scaled.is_multiple_of(self.patch.1).then(|| self.file.0.to_string().repeat(scaled / self.patch.1))
     }
 }
 
@@ -111,7 +111,12 @@ mod tests {
     #[test]
     fn indentation_follows_the_file_where_it_is_certain() {
         for (name, pairs, added, expected) in [
-            ("seen as such", &[("a", "    a"), ("  b", "        b")][..], &["  x", "y"][..], Some(&["        x", "    y"][..])),
+            (
+                "seen as such",
+                &[("a", "    a"), ("  b", "        b")][..],
+                &["  x", "y"][..],
+                Some(&["        x", "    y"][..]),
+            ),
             ("missing prefix", &[("a", "    a"), ("  b", "      b")], &["    x"], Some(&["        x"])),
             ("extra prefix", &[("    a", "a"), ("      b", "  b")], &["        x"], Some(&["    x"])),
             ("spaces for tabs", &[("a", "a"), ("    b", "\tb")], &["        x"], Some(&["\t\tx"])),

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use crate::{
     indent,
     matcher::{Placement, Tier},
-    parse::LineTag,
+    patch::LineTag,
 };
 
 const BOM: &str = "\u{feff}";

@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     PatchError, nearest,
-    parse::{Chunk, ChunkLine, LineTag},
+    patch::{Chunk, ChunkLine, LineTag},
 };
 
 /// How loosely two lines are compared.
@@ -105,11 +105,8 @@ impl<'f> Matcher<'f, '_> {
     fn place<'c>(&mut self, chunk: &'c Chunk, cursor: usize) -> Result<Placement<'c>, PatchError> {
         let blank = |line: &&ChunkLine| line.tag == LineTag::Context && line.text.is_empty();
         // Before the end of the file an explicit blank line may be the model's picture of the final newline.
-        let spare = if chunk.end_of_file {
-            chunk.lines.iter().rev().take_while(blank).count()
-        } else {
-            chunk.blank_tail
-        };
+        let spare =
+            if chunk.end_of_file { chunk.lines.iter().rev().take_while(blank).count() } else { chunk.blank_tail };
         let (full, cut) = (&chunk.lines[..], &chunk.lines[..chunk.lines.len() - spare]);
         if pattern(cut).is_empty() {
             return self.place_insertion(chunk, cut, cursor);
@@ -200,7 +197,9 @@ impl<'f> Matcher<'f, '_> {
             if fitting.is_empty() {
                 let elsewhere = self.occurrences(Tier::Normalised, &[context], 0);
                 let hint = match elsewhere.first() {
-                    Some(place) => format!("; it stands at line {}, which is not after the context before it", place + 1),
+                    Some(place) => {
+                        format!("; it stands at line {}, which is not after the context before it", place + 1)
+                    }
                     None => nearest::line_hint(self.file, context),
                 };
                 return Err(self.context_not_found(chunk, depth, hint));
@@ -263,8 +262,8 @@ impl<'f> Matcher<'f, '_> {
         let elsewhere = self.occurrences(Tier::Normalised, &wanted, 0);
         let result: Vec<&str> =
             lines.iter().filter(|line| line.tag != LineTag::Remove).map(|line| line.text.as_str()).collect();
-        let changes = lines.iter().any(|line| line.tag != LineTag::Context);
-        let already = if changes { self.occurrences(Tier::TrimmedEnd, &result, 0) } else { Vec::new() };
+        let telling = result.iter().any(|line| !line.trim().is_empty());
+        let already = if telling { self.occurrences(Tier::TrimmedEnd, &result, 0) } else { Vec::new() };
         let hint = match (elsewhere.last(), already.first()) {
             (Some(place), _) if chunk.end_of_file && *place >= cursor => {
                 format!("\nthey stand at line {}, but not at the end of the file: drop `*** End of File`", place + 1)

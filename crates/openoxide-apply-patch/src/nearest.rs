@@ -109,13 +109,19 @@ mod tests {
     fn the_line_that_departs_is_named() {
         let file = ["fn a() {", "    one();", "    two(2);", "}"];
         let hint = block_hint(&file, &["fn a() {", "    one();", "    two(3);", "}"]);
-        assert!(hint.contains("starts at line 1; there line 3 reads `two(2);` where the patch has `two(3);`"), "{hint}");
+        assert!(
+            hint.contains("starts at line 1; there line 3 reads `two(2);` where the patch has `two(3);`"),
+            "{hint}"
+        );
     }
 
     #[test]
     fn a_lone_line_gets_its_nearest() {
         let file = ["alpha", "let total = price * count;", "omega"];
-        assert_eq!(line_hint(&file, "let total = prices * count;"), "; the nearest line is 2: `let total = price * count;`");
+        assert_eq!(
+            line_hint(&file, "let total = prices * count;"),
+            "; the nearest line is 2: `let total = price * count;`"
+        );
         assert_eq!(line_hint(&file, "nothing of the kind"), "");
     }
 

@@ -9,7 +9,11 @@
 
 use std::borrow::Cow;
 
-use crate::{PatchError, shell};
+use crate::{
+    PatchError,
+    patch::{Chunk, ChunkLine, FileOp, LineTag, Patch},
+    shell,
+};
 
 const BEGIN: &str = "*** Begin Patch";
 const END: &str = "*** End Patch";
@@ -19,99 +23,6 @@ const UPDATE: &str = "*** Update File:";
 const MOVE: &str = "*** Move to:";
 const END_OF_FILE: &str = "*** End of File";
 const HEADERS: &str = "`*** Add File: PATH`, `*** Delete File: PATH` or `*** Update File: PATH`";
-
-/// A parsed patch: what is to happen to which file, in order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Patch {
-    /// The operations; never empty when it comes from [`parse`].
-    pub hunks: Vec<FileOp>,
-}
-
-/// One operation on one file. Paths are as the patch wrote them, trimmed, not yet judged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FileOp {
-    /// Creates a file.
-    Add {
-        /// 1-based patch line of the header.
-        line: usize,
-        /// Where.
-        path: String,
-        /// Its content: every line ended by a line feed; empty when the operation has no lines.
-        content: String,
-    },
-    /// Removes a file.
-    Delete {
-        /// 1-based patch line of the header.
-        line: usize,
-        /// Which.
-        path: String,
-    },
-    /// Changes a file, moves it, or both.
-    Update {
-        /// 1-based patch line of the header.
-        line: usize,
-        /// Which.
-        path: String,
-        /// Its new path.
-        move_to: Option<String>,
-        /// The changes, in file order; empty only for a pure move.
-        chunks: Vec<Chunk>,
-    },
-}
-
-impl FileOp {
-    /// The path in the header, as written.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        match self {
-            Self::Add { path, .. } | Self::Delete { path, .. } | Self::Update { path, .. } => path,
-        }
-    }
-
-    /// 1-based patch line of the header.
-    #[must_use]
-    pub fn line(&self) -> usize {
-        match self {
-            Self::Add { line, .. } | Self::Delete { line, .. } | Self::Update { line, .. } => *line,
-        }
-    }
-}
-
-/// One contiguous change within an update.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chunk {
-    /// 1-based patch line at which it starts.
-    pub line: usize,
-    /// The texts after its `@@` lines, outermost first; each is searched after the one before it.
-    pub contexts: Vec<String>,
-    /// Its lines, in order; never empty.
-    pub lines: Vec<ChunkLine>,
-    /// Whether its last line must be the file's last.
-    pub end_of_file: bool,
-    /// How many of the last `lines` were wholly empty in the patch, without even the leading space. They are context if
-    /// the file has them, and mere spacing between the patch's parts if not.
-    pub blank_tail: usize,
-}
-
-/// One line of a chunk, without its tag and line ending.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChunkLine {
-    /// What happens to it.
-    pub tag: LineTag,
-    /// Its text.
-    pub text: String,
-}
-
-/// What happens to a chunk's line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LineTag {
-    /// It is in the file and stays.
-    Context,
-    /// It is in the file and goes.
-    Remove,
-    /// It is new.
-    Add,
-}
 
 /// Reads the text of a patch.
 ///
@@ -425,7 +336,7 @@ mod tests {
             "<<'EOF'\n*** Begin Patch\n*** Add File: a\n+x\n*** End Patch\nEOF\n",
             "<<EOF\n*** Begin Patch\n*** Add File: a\n+x\n*** End Patch\nEOF",
             "apply_patch <<\"PATCH\"\n*** Begin Patch\n*** Add File: a\n+x\n*** End Patch\nPATCH",
-            "\n\n  *** Begin Patch  \n  *** Add File:   a  \n+x\n  *** End Patch \n\n",
+            "  *** Begin Patch  \n  *** Add File:   a  \n+x\n  *** End Patch \n\n",
             "*** Begin Patch\r\n*** Add File: a\r\n+x\r\n*** End Patch\r\n",
             "\u{feff}*** Begin Patch\n*** Add File: a\n+x\n*** End Patch",
         ] {
@@ -459,13 +370,18 @@ mod tests {
     #[test]
     fn a_pure_move_needs_no_chunk() {
         let read = patch("*** Update File: a\n*** Move to: b").unwrap();
-        assert!(matches!(&read.hunks[0], FileOp::Update { move_to: Some(to), chunks, .. } if to == "b" && chunks.is_empty()));
+        assert!(
+            matches!(&read.hunks[0], FileOp::Update { move_to: Some(to), chunks, .. } if to == "b" && chunks.is_empty())
+        );
     }
 
     #[test]
     fn what_is_wrong_is_named_with_its_line() {
         for (body, expected) in [
-            ("*** Environment ID: 7\n*** Delete File: a", "invalid hunk at line 2, `*** Environment ID: 7` is not a header"),
+            (
+                "*** Environment ID: 7\n*** Delete File: a",
+                "invalid hunk at line 2, `*** Environment ID: 7` is not a header",
+            ),
             ("hello", "invalid hunk at line 2, `hello` is not a header"),
             ("*** Add File:\n+x", "invalid hunk at line 2, the header names no file"),
             ("*** Add File: a\nx", "invalid hunk at line 3, `x` is not a line of an added file"),
@@ -486,7 +402,10 @@ mod tests {
     fn a_text_without_its_markers_is_no_patch() {
         for (text, expected) in [
             ("", "invalid patch: it is empty"),
-            ("diff --git a/x b/x", "invalid patch: the first line must be `*** Begin Patch`, found `diff --git a/x b/x`"),
+            (
+                "diff --git a/x b/x",
+                "invalid patch: the first line must be `*** Begin Patch`, found `diff --git a/x b/x`",
+            ),
             ("*** Begin Patch\n*** Delete File: a", "invalid patch: the last line must be `*** End Patch`"),
             ("*** Begin Patch\n*** Add File: a\n+\0\n*** End Patch", "invalid patch: it holds a NUL byte"),
         ] {

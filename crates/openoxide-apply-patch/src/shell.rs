@@ -179,7 +179,9 @@ mod tests {
 
     #[test]
     fn a_leading_cd_is_kept_apart() {
-        for (dir, expected) in [("src/a", "src/a"), ("'my dir'", "my dir"), ("\"my dir\"", "my dir"), ("my\\ dir", "my dir")] {
+        for (dir, expected) in
+            [("src/a", "src/a"), ("'my dir'", "my dir"), ("\"my dir\"", "my dir"), ("my\\ dir", "my dir")]
+        {
             let (workdir, patch) = found(&format!("cd {dir} && apply_patch <<'EOF'\n{BODY}EOF\n")).unwrap();
             assert_eq!(workdir.as_deref(), Some(expected));
             assert_eq!(patch, BODY);

@@ -1,1 +1,96 @@
-fn main() {}
+//! The `openoxide` binary: parses arguments, reads configuration and environment, starts one mode.
+//!
+//! Everything that reads the environment, the home or the current directory is here; the crates below are given what
+//! they need.
+
+mod config;
+mod mcp_server;
+mod try_cmd;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+
+/// A coding agent that other programs drive over the Model Context Protocol.
+#[derive(Debug, Parser)]
+#[command(name = "openoxide", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    mode: Mode,
+    #[command(flatten)]
+    global: Global,
+}
+
+/// Options of every mode.
+#[derive(Debug, clap::Args)]
+struct Global {
+    /// Set a configuration key: dotted.key=value, the value in TOML or a plain word. Repeatable.
+    #[arg(short = 'c', long = "config", value_name = "KEY=VALUE", global = true)]
+    config: Vec<String>,
+    /// The model to use.
+    #[arg(short = 'm', long, value_name = "NAME", global = true)]
+    model: Option<String>,
+    /// Work in this directory instead of the current one.
+    #[arg(short = 'C', long = "cd", value_name = "DIR", global = true)]
+    cd: Option<PathBuf>,
+    /// Log more to standard error; twice for everything.
+    #[arg(short = 'v', long, action = clap::ArgAction::Count, global = true)]
+    verbose: u8,
+}
+
+impl Global {
+    /// The flags that a server started by us is given too.
+    fn forwarded(&self) -> Vec<String> {
+        let config = self.config.iter().flat_map(|pair| ["-c".to_owned(), pair.clone()]);
+        let model = self.model.iter().flat_map(|model| ["-m".to_owned(), model.clone()]);
+        config.chain(model).collect()
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Mode {
+    /// Serve MCP on standard input and output.
+    McpServer(mcp_server::McpServerArgs),
+    /// Try the whole path at once: start the server, hand it a task, watch, approve, see the result.
+    Try(try_cmd::TryArgs),
+}
+
+fn main() -> ExitCode {
+    // First of all, because this process may be the supervisor of one command.
+    openoxide_sandbox::dispatch_helper();
+    let cli = Cli::parse();
+    start_log(cli.global.verbose);
+    match run(cli) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("openoxide: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    if let Some(cd) = &cli.global.cd {
+        std::env::set_current_dir(cd).with_context(|| format!("cannot work in {}", cd.display()))?;
+    }
+    let exe = std::env::current_exe().context("cannot find the path of this program")?;
+    match cli.mode {
+        Mode::McpServer(args) => mcp_server::run(&args, &cli.global, exe),
+        Mode::Try(args) => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+            runtime.block_on(try_cmd::run(args, exe, cli.global.forwarded()))
+        }
+    }
+}
+
+/// Logs go to standard error, and are few unless asked for: hosts show them as problems.
+fn start_log(verbose: u8) {
+    let level = match verbose {
+        0 => tracing::Level::ERROR,
+        1 => tracing::Level::INFO,
+        _ => tracing::Level::TRACE,
+    };
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_target(false).init();
+}

@@ -121,3 +121,17 @@ pub struct Denial {
     /// Which kind of no.
     pub reason: DenialReason,
 }
+
+impl DenialReason {
+    /// The word used on every wire and in rollouts.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Declined => "declined",
+            Self::Cancelled => "cancelled",
+            Self::Error => "error",
+            Self::TimedOut => "timed_out",
+            Self::Disconnected => "disconnected",
+            Self::NotAskable => "not_askable",
+        }
+    }
+}

@@ -38,3 +38,7 @@ pub use rollout::{
 };
 pub use thread::{Attachment, Snapshot, Thread};
 pub use thread_manager::ThreadManager;
+
+// The words of the leaves that core's face uses, so that a door needs no leaf.
+pub use openoxide_model::Usage;
+pub use openoxide_sandbox::{SandboxMode, visible, visible_text};

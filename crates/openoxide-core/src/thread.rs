@@ -119,6 +119,11 @@ impl Thread {
         lock(&self.state).results.iter().find(|result| result.turn_id == turn_id).cloned()
     }
 
+    /// The questions that wait for a decision, oldest first.
+    pub fn pending_approvals(&self) -> Vec<Arc<ApprovalRequest>> {
+        lock(&self.state).pending.iter().map(|pending| Arc::clone(&pending.request)).collect()
+    }
+
     fn attach_locked(&self, state: &State) -> Attachment {
         let snapshot = Snapshot {
             running: state.running.as_ref().map(|running| running.turn_id),

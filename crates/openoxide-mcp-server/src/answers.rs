@@ -28,7 +28,8 @@ impl Batch {
     pub(crate) fn add(&self, answer: Option<Vec<u8>>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = answer {
-            state.answers.push(if state.answers.is_empty() { b'[' } else { b',' });
+            let before = if state.answers.is_empty() { b'[' } else { b',' };
+            state.answers.push(before);
             state.answers.extend_from_slice(answer.strip_suffix(b"\n").unwrap_or(&answer));
         }
         state.missing -= 1;

@@ -1,1 +1,125 @@
-//! Stub.
+//! Turns MCP messages into visits to core threads.
+//!
+//! Four kinds of task: the reader takes lines from stdin, the processor routes them, a runner serves each `tools/call`,
+//! and the writer is the only one that touches stdout. [`serve`] starts them over any pair of byte streams, so that
+//! stdio and the in-memory duplex of the tests are the same server.
+
+mod admission;
+mod answers;
+mod calls;
+mod outgoing;
+mod output;
+mod processor;
+mod questions;
+mod reader;
+mod report;
+mod runner;
+mod state_key;
+mod visits;
+mod writer;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use openoxide_core::ThreadManager;
+use openoxide_mcp_protocol::WireError;
+use openoxide_mcp_protocol::request_state::{Binding, ParkedCall, StateSeal};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use calls::Calls;
+use outgoing::Outgoing;
+use processor::Processor;
+use questions::Questions;
+use report::ConnectionLogLevel;
+use visits::Visits;
+
+/// The principal of stdio: whoever started the process.
+const LOCAL: &str = "local";
+/// How much longer than its questions a parked call can come back.
+const STATE_GRACE: Duration = Duration::from_secs(3600);
+/// How long the last answers may take to be written once everything has ended.
+const FLUSH: Duration = Duration::from_millis(200);
+
+/// What a server is started with.
+pub struct ServerConfig {
+    /// Runs the threads.
+    pub manager: Arc<ThreadManager>,
+    /// Where the key that seals parked calls is kept, so that they can be recognised after a restart; `None` makes a new
+    /// key for this process.
+    pub state_key_file: Option<PathBuf>,
+}
+
+/// What the tasks of one connection share.
+struct Shared {
+    manager: Arc<ThreadManager>,
+    out: Arc<Outgoing>,
+    calls: Arc<Calls>,
+    questions: Questions,
+    visits: Arc<Visits>,
+    log_level: Arc<ConnectionLogLevel>,
+    /// Made at the first parked call.
+    seal: OnceLock<StateSeal>,
+    state_key_file: Option<PathBuf>,
+}
+
+impl Shared {
+    fn state_seal(&self) -> &StateSeal {
+        self.seal.get_or_init(|| StateSeal::new(state_key::load_or_create(self.state_key_file.as_deref())))
+    }
+
+    fn seal(&self, parked: &ParkedCall, tool: &str, arguments: &str) -> String {
+        let ttl = self.manager.config().approval_timeout + STATE_GRACE;
+        self.state_seal().seal(parked, &Binding { principal: LOCAL, tool, arguments }, ttl)
+    }
+
+    fn open_state(&self, state: &str, binding: &Binding<'_>) -> Result<ParkedCall, WireError> {
+        self.state_seal().open(state, binding)
+    }
+}
+
+/// Serves one connection until its input ends, its output is closed, or `stop` is ready; then ends every turn and
+/// every process, answers what is still open, and returns.
+pub async fn serve<R, W>(reader: R, writer: W, config: ServerConfig, stop: impl Future<Output = ()>)
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let out = Arc::new(Outgoing::default());
+    let shared = Arc::new(Shared {
+        manager: Arc::clone(&config.manager),
+        out: Arc::clone(&out),
+        calls: Arc::default(),
+        questions: Questions::default(),
+        visits: Arc::default(),
+        log_level: Arc::default(),
+        seal: OnceLock::new(),
+        state_key_file: config.state_key_file,
+    });
+    let (lines, input) = reader::channel();
+    let reader = tokio::spawn(reader::read_lines(reader, lines, Arc::clone(&out)));
+    let mut writer = tokio::spawn(writer::write_lines(writer, Arc::clone(&out)));
+    let processor = Processor::new(Arc::clone(&shared)).run(input);
+    // Nothing is lost by dropping the losers: the end of any of them ends the connection.
+    tokio::select! {
+        () = processor => tracing::info!("stdin has ended"),
+        _ = &mut writer => {}
+        () = stop => tracing::info!("asked to stop"),
+    }
+    reader.abort();
+    config.manager.shutdown().await;
+    // The turns have ended, so their runners are about to answer; each leaves the table just before it does.
+    let answered = async {
+        while shared.calls.len() > 0 {
+            tokio::task::yield_now().await;
+        }
+        tokio::task::yield_now().await;
+    };
+    // An elapsed time-out means a runner that cannot answer; what is queued is still written.
+    drop(tokio::time::timeout(FLUSH, answered).await);
+    out.close();
+    if !writer.is_finished() {
+        drop(tokio::time::timeout(FLUSH, writer).await);
+    }
+}

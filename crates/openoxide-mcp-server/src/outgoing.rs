@@ -109,13 +109,16 @@ impl Outgoing {
             let mut drained = std::pin::pin!(self.drained.notified());
             // Registered before the look, so that a drain in between is not missed.
             drained.as_mut().enable();
-            let queue = self.lock();
-            if queue.bytes < bound || queue.closed {
+            if self.is_below(bound) {
                 return;
             }
-            drop(queue);
             drained.await;
         }
+    }
+
+    fn is_below(&self, bound: usize) -> bool {
+        let queue = self.lock();
+        queue.bytes < bound || queue.closed
     }
 
     /// Closes a call's gate and takes back what is queued for it.

@@ -118,8 +118,8 @@ pub(crate) fn wording(request: &ApprovalRequest) -> Value {
     // Writing to a string cannot fail.
     match &request.action {
         ApprovalAction::Command { argv, cwd } => {
-            let shown = openoxide_sandbox::visible(argv);
-            let directory = openoxide_sandbox::visible(&[cwd.to_string_lossy().into_owned()]);
+            let shown = openoxide_core::visible(argv);
+            let directory = openoxide_core::visible(&[cwd.to_string_lossy().into_owned()]);
             let _ = write!(message, "OpenOxide wants to run this command:\n\n{shown}\n\nin {directory}");
             details["command"] = json!(argv);
             details["cwd"] = json!(cwd);
@@ -132,10 +132,10 @@ pub(crate) fn wording(request: &ApprovalRequest) -> Value {
                     FileChangeKind::Update => "update",
                     FileChangeKind::Delete => "delete",
                 };
-                let path = openoxide_sandbox::visible(&[change.path.to_string_lossy().into_owned()]);
+                let path = openoxide_core::visible(&[change.path.to_string_lossy().into_owned()]);
                 let _ = write!(message, "\n  {verb} {path}");
                 if let Some(to) = &change.move_to {
-                    let to = openoxide_sandbox::visible(&[to.to_string_lossy().into_owned()]);
+                    let to = openoxide_core::visible(&[to.to_string_lossy().into_owned()]);
                     let _ = write!(message, " -> {to}");
                 }
             }
@@ -148,7 +148,7 @@ pub(crate) fn wording(request: &ApprovalRequest) -> Value {
         }
     }
     if let Some(why) = &request.justification {
-        let _ = write!(message, "\n\nReason given: {}", visible_text(why));
+        let _ = write!(message, "\n\nReason given: {}", openoxide_core::visible_text(why));
         details["justification"] = json!(why);
     }
     approval_form::question(&message, details)
@@ -163,23 +163,9 @@ fn shown_diff(diff: &str) -> String {
     while !diff.is_char_boundary(end) {
         end -= 1;
     }
-    let mut shown = visible_text(&diff[..end]);
+    let mut shown = openoxide_core::visible_text(&diff[..end]);
     if end < diff.len() {
         let _ = write!(shown, "\n[the diff has {} bytes, {end} are shown]", diff.len());
-    }
-    shown
-}
-
-/// Text with everything but plain characters and line breaks made visible, so that nothing shown can pose as
-/// something else.
-fn visible_text(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => shown.push(c),
-            c if openoxide_sandbox::is_deceptive(c) => shown.extend(c.escape_unicode()),
-            c => shown.push(c),
-        }
     }
     shown
 }

@@ -217,9 +217,9 @@ fn phase_of(event: &Event) -> Option<String> {
 fn command_line(argv: &[String]) -> String {
     match argv {
         [shell, flag, script] if flag.starts_with('-') && (shell.ends_with("bash") || shell.ends_with("sh")) => {
-            openoxide_sandbox::visible_text(script)
+            openoxide_core::visible_text(script)
         }
-        _ => openoxide_sandbox::visible(argv),
+        _ => openoxide_core::visible(argv),
     }
 }
 

@@ -1,2 +1,72 @@
-//! stub
-fn main(){}
+//! What the supervisor costs: `true` run plainly, and through it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use openoxide_sandbox::{CommandSpec, DEFAULT_OUTPUT_LIMIT, Launcher, SandboxMode};
+
+const HELPER: &str = env!("CARGO_BIN_EXE_sandbox-test-helper");
+
+fn main() {
+    divan::main();
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime can be made")
+}
+
+#[divan::bench(sample_count = 300, sample_size = 1)]
+fn plain(bencher: divan::Bencher) {
+    bencher.bench(|| {
+        #[expect(clippy::disallowed_methods, reason = "the floor to compare with")]
+        let mut command = std::process::Command::new("/bin/true");
+        command.env_clear().output().expect("it runs")
+    });
+}
+
+#[divan::bench(sample_count = 300, sample_size = 1)]
+fn helper_alone(bencher: divan::Bencher) {
+    bencher.bench(|| {
+        #[expect(clippy::disallowed_methods, reason = "what starting the supervisor's program costs by itself")]
+        let mut command = std::process::Command::new(HELPER);
+        command.env_clear().output().expect("it runs")
+    });
+}
+
+#[divan::bench(sample_count = 300, sample_size = 1)]
+fn supervised(bencher: divan::Bencher) {
+    supervise(bencher, false);
+}
+
+#[divan::bench(sample_count = 300, sample_size = 1)]
+fn supervised_on_a_terminal(bencher: divan::Bencher) {
+    supervise(bencher, true);
+}
+
+/// With 256 MiB of this process in use, as a server may have.
+#[divan::bench(sample_count = 100, sample_size = 1)]
+fn supervised_from_a_large_server(bencher: divan::Bencher) {
+    let ballast = vec![1_u8; 256 << 20];
+    supervise(bencher, false);
+    divan::black_box(ballast);
+}
+
+fn supervise(bencher: divan::Bencher, tty: bool) {
+    let runtime = runtime();
+    let launcher = Launcher::new(HELPER.into());
+    let spec = CommandSpec {
+        argv: vec!["/bin/true".to_owned()],
+        cwd: "/".into(),
+        env: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
+        tty,
+        mode: SandboxMode::DangerFullAccess,
+        output_limit: DEFAULT_OUTPUT_LIMIT,
+        thread_marker: None,
+    };
+    bencher.bench(|| {
+        runtime.block_on(async {
+            let command = launcher.spawn(spec.clone()).await.expect("it starts");
+            command.wait(Duration::from_secs(60)).await
+        })
+    });
+}

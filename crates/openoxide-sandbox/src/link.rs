@@ -85,7 +85,13 @@ impl Request {
             start = at + 1;
         }
         let is_whole = start == bytes && starts.len() == 1 + words + entries && words > 0;
-        is_whole.then_some(Self { tty: flags & FLAG_TTY != 0, mode: SandboxMode::from_wire(mode)?, strings, starts, words })
+        is_whole.then_some(Self {
+            tty: flags & FLAG_TTY != 0,
+            mode: SandboxMode::from_wire(mode)?,
+            strings,
+            starts,
+            words,
+        })
     }
 
     /// The directory to start in.

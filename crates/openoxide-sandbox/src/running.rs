@@ -55,12 +55,7 @@ pub struct RunningCommand {
 
 impl RunningCommand {
     /// Sets the task to work. It holds no part of the lifeline.
-    pub(crate) fn new(
-        pid: u32,
-        lifeline: OwnedWriteHalf,
-        terminal: Option<Arc<AsyncFd<OwnedFd>>>,
-        pump: Pump,
-    ) -> Self {
+    pub(crate) fn new(pid: u32, lifeline: OwnedWriteHalf, terminal: Option<Arc<AsyncFd<OwnedFd>>>, pump: Pump) -> Self {
         let (shared, progress) = pump.views();
         tokio::spawn(pump.run());
         Self { pid, lifeline, terminal, shared, progress, seen: AtomicU64::new(0) }

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 
 use super::{confine, exit, signals};
 use crate::link::{Request, Step};
@@ -14,9 +14,7 @@ const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
 /// Starts the command and returns once it runs its program, or says which step failed.
 pub(super) fn start(request: &Request, null: BorrowedFd<'_>) -> Result<Pid, (Step, Errno)> {
-    let prepared = |error: std::io::Error| {
-        (Step::Prepare, Errno::from_io_error(&error).unwrap_or(Errno::IO))
-    };
+    let prepared = |error: std::io::Error| (Step::Prepare, Errno::from_io_error(&error).unwrap_or(Errno::IO));
     let program = Program::new(request);
     // Closed by exec, which is how success is told; a failure is written into it.
     let (mut failure, report) = std::io::pipe().map_err(prepared)?;
@@ -75,7 +73,7 @@ fn become_command(request: &Request, program: &Program, null: BorrowedFd<'_>, su
 /// death is the one case in which the launcher has to clean up.
 #[cfg(target_os = "linux")]
 fn die_with(supervisor: Pid) -> Result<(), Errno> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     // It may have died before.
     if rustix::process::getppid() == Some(supervisor) { Ok(()) } else { Err(Errno::SRCH) }
 }

@@ -1,6 +1,7 @@
 //! Finds and signals what runs below the supervisor. Processes come and go while they are looked for, so one look
 //! promises nothing: callers look again until the kernel says that no child is left.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -12,13 +13,14 @@ const REMEMBERED: usize = 1 << 16;
 pub(super) struct Sweeper {
     command: Pid,
     tty: bool,
-    /// Who has had its SIGTERM.
-    asked: std::collections::HashSet<i32>,
+    /// Who has had its SIGTERM, and which program it was running then. The copy of a shell that is about to become
+    /// another program may catch the signal and take it to its grave; so the program is asked once more.
+    asked: HashMap<i32, Vec<u8>>,
 }
 
 impl Sweeper {
     pub(super) fn new(command: Pid, tty: bool) -> Self {
-        Self { command, tty, asked: std::collections::HashSet::new() }
+        Self { command, tty, asked: HashMap::new() }
     }
 
     /// Asks everything that has not been asked to end: SIGTERM, and on a terminal SIGHUP too, because a shell that
@@ -29,7 +31,9 @@ impl Sweeper {
             if asked.len() >= REMEMBERED {
                 asked.clear();
             }
-            if asked.insert(pid.as_raw_nonzero().get()) {
+            let program = program_name(pid);
+            if asked.get(&pid.as_raw_nonzero().get()) != Some(&program) {
+                asked.insert(pid.as_raw_nonzero().get(), program);
                 let _ = kill_process(pid, Signal::TERM);
                 if *tty {
                     let _ = kill_process(pid, Signal::HUP);
@@ -38,7 +42,7 @@ impl Sweeper {
                 let _ = kill_process(pid, Signal::CONT);
             }
         };
-        visit(self.command, &mut ask);
+        visit(self.command, Signal::TERM, &mut ask);
     }
 
     /// Kills everything.
@@ -46,7 +50,7 @@ impl Sweeper {
     /// A process is killed before its children are listed. From then on it cannot fork, so the list is complete, or its
     /// children have become ours and are found in the next look: not even a fork bomb outruns that.
     pub(super) fn kill(&mut self) {
-        visit(self.command, &mut |pid| {
+        visit(self.command, Signal::KILL, &mut |pid| {
             let _ = kill_process(pid, Signal::KILL);
         });
     }
@@ -62,11 +66,16 @@ impl Sweeper {
     }
 }
 
+/// What a process runs, as far as it can be told cheaply.
+fn program_name(pid: Pid) -> Vec<u8> {
+    std::fs::read(format!("/proc/{}/comm", pid.as_raw_nonzero())).unwrap_or_default()
+}
+
+/// Members of a group are not told apart here; the signal goes to all of them.
 #[cfg(not(target_os = "linux"))]
-fn visit(command: Pid, act: &mut dyn FnMut(Pid)) {
-    // A negative id names a group, which no `Pid` may hold; so members are not told apart here.
+fn visit(command: Pid, signal: Signal, act: &mut dyn FnMut(Pid)) {
     act(command);
-    let _ = rustix::process::kill_process_group(command, Signal::TERM);
+    let _ = rustix::process::kill_process_group(command, signal);
 }
 
 #[cfg(target_os = "linux")]
@@ -77,8 +86,9 @@ mod linux {
     use super::*;
     use std::fs;
 
-    /// Acts on each descendant of this process, parents before their children are listed.
-    pub(super) fn visit(command: Pid, act: &mut dyn FnMut(Pid)) {
+    /// Acts on each descendant of this process, parents before their children are listed. The signal is for the case
+    /// that none can be listed.
+    pub(super) fn visit(command: Pid, signal: Signal, act: &mut dyn FnMut(Pid)) {
         let own = rustix::process::getpid();
         let mut waiting = Vec::new();
         if push_children(own, &mut waiting) {
@@ -92,7 +102,7 @@ mod linux {
         let all: Vec<Stat> = stats().collect();
         if all.is_empty() {
             // No /proc at all. The command's group is what is left to reach.
-            let _ = rustix::process::kill_process_group(command, Signal::KILL);
+            let _ = rustix::process::kill_process_group(command, signal);
             return;
         }
         waiting.push(own);
@@ -108,7 +118,9 @@ mod linux {
     fn push_children(parent: Pid, to: &mut Vec<Pid>) -> bool {
         let parent = parent.as_raw_nonzero();
         // One that has ended has no threads, and its children have become ours.
-        let Ok(threads) = fs::read_dir(format!("/proc/{parent}/task")) else { return fs::exists("/proc/self").unwrap_or(false) };
+        let Ok(threads) = fs::read_dir(format!("/proc/{parent}/task")) else {
+            return fs::exists("/proc/self").unwrap_or(false);
+        };
         let mut is_listed = true;
         for thread in threads.flatten() {
             match fs::read_to_string(thread.path().join("children")) {

@@ -38,7 +38,7 @@ pub fn code(code: i32) -> ExitStatus {
 
 /// Runs to the exit.
 pub async fn finish(spec: CommandSpec) -> (ExitStatus, String) {
-    let command = launcher().spawn(spec).await.unwrap();
+    let command = launcher().spawn(spec).await.expect("it starts");
     match command.wait(LONG).await {
         WaitOutcome::Exited(exit) => (exit, command.take_output().text),
         other => panic!("{other:?}"),
@@ -62,7 +62,10 @@ pub fn marked(mark: &str) -> Vec<u32> {
 }
 
 pub fn pids() -> impl Iterator<Item = u32> {
-    std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+    std::fs::read_dir("/proc")
+        .expect("/proc is there")
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// State letter and parent of a process.

@@ -1,0 +1,96 @@
+//! The nouns of the patch language: what a patch says, before anything is known about the files it names.
+//!
+//! `parse` makes these values, `verify` turns them into changes. Nothing is judged here.
+
+/// A parsed patch: what is to happen to which file, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patch {
+    /// The operations; never empty when it comes from [`crate::parse`].
+    pub hunks: Vec<FileOp>,
+}
+
+/// One operation on one file. Paths are as the patch wrote them, trimmed, not yet judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileOp {
+    /// Creates a file.
+    Add {
+        /// 1-based patch line of the header.
+        line: usize,
+        /// Where.
+        path: String,
+        /// Its content: every line ended by a line feed; empty when the operation has no lines.
+        content: String,
+    },
+    /// Removes a file.
+    Delete {
+        /// 1-based patch line of the header.
+        line: usize,
+        /// Which.
+        path: String,
+    },
+    /// Changes a file, moves it, or both.
+    Update {
+        /// 1-based patch line of the header.
+        line: usize,
+        /// Which.
+        path: String,
+        /// Its new path.
+        move_to: Option<String>,
+        /// The changes, in file order; empty only for a pure move.
+        chunks: Vec<Chunk>,
+    },
+}
+
+impl FileOp {
+    /// The path in the header, as written.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Add { path, .. } | Self::Delete { path, .. } | Self::Update { path, .. } => path,
+        }
+    }
+
+    /// 1-based patch line of the header.
+    #[must_use]
+    pub fn line(&self) -> usize {
+        match self {
+            Self::Add { line, .. } | Self::Delete { line, .. } | Self::Update { line, .. } => *line,
+        }
+    }
+}
+
+/// One contiguous change within an update.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// 1-based patch line at which it starts.
+    pub line: usize,
+    /// The texts after its `@@` lines, outermost first; each is searched after the one before it.
+    pub contexts: Vec<String>,
+    /// Its lines, in order; never empty.
+    pub lines: Vec<ChunkLine>,
+    /// Whether its last line must be the file's last.
+    pub end_of_file: bool,
+    /// How many of the last `lines` were wholly empty in the patch, without even the leading space. They are context if
+    /// the file has them, and mere spacing between the patch's parts if not.
+    pub blank_tail: usize,
+}
+
+/// One line of a chunk, without its tag and line ending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChunkLine {
+    /// What happens to it.
+    pub tag: LineTag,
+    /// Its text.
+    pub text: String,
+}
+
+/// What happens to a chunk's line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineTag {
+    /// It is in the file and stays.
+    Context,
+    /// It is in the file and goes.
+    Remove,
+    /// It is new.
+    Add,
+}

@@ -1,0 +1,318 @@
+//! [`Patch`] -> [`VerifiedPatch`]: reads every file, places every chunk, computes every new content. Writes nothing.
+//!
+//! Several operations on one file: updates compose, in order, each on the result of the one before; a delete followed by
+//! an add replaces the whole content. Every other combination is refused, because its meaning depends on an order
+//! that models do not keep.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    MAX_TOTAL_BYTES, PatchError, diff,
+    lines::Document,
+    matcher,
+    patch::{Chunk, FileOp, Patch},
+    resolve::{self, Target, Tree},
+};
+
+const USE_UPDATE: &str = "change it with `*** Update File:`, or replace it by putting `*** Delete File:` before `*** Add File:` in one patch";
+const MOVE_ELSEWHERE: &str = "move to a path that is free, or delete that file first in a patch of its own";
+
+/// What happens to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It is created.
+    Add,
+    /// Its content, its name or both change.
+    Update,
+    /// It is removed.
+    Delete,
+}
+
+/// One file's change, computed and not yet written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// As to show: relative to the root when beneath it, else absolute. Links on the way are resolved, so this is the
+    /// place that is written, whatever the patch called it.
+    pub path: PathBuf,
+    /// The same place as an absolute path.
+    pub absolute: PathBuf,
+    /// What happens.
+    pub kind: ChangeKind,
+    /// Where it moves to, as to show.
+    pub move_to: Option<PathBuf>,
+    /// Where it moves to, absolute.
+    pub move_to_absolute: Option<PathBuf>,
+    /// Content before; `None` for an added file.
+    pub old: Option<String>,
+    /// Content after; `None` for a deleted file.
+    pub new: Option<String>,
+}
+
+/// A patch that fits the tree. Nothing has been written; [`VerifiedPatch::apply`] does it.
+#[derive(Debug)]
+pub struct VerifiedPatch {
+    pub(crate) tree: Tree,
+    pub(crate) changes: Vec<Change>,
+    /// One per change, in the same order.
+    pub(crate) plans: Vec<Plan>,
+}
+
+/// What the writer must know of a change besides what it shows.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The path as the patch wrote it, and its line, so that it can be resolved again before writing.
+    pub(crate) source: (String, usize),
+    pub(crate) target: Target,
+    /// The same for the path it moves to.
+    pub(crate) destination: Option<(String, usize, Target)>,
+    /// Device and inode of the file that was read; `None` for an added file.
+    id: Option<(u64, u64)>,
+}
+
+impl Patch {
+    /// Checks the whole patch against the tree at `root` and computes the outcome. Writes nothing.
+    ///
+    /// `root` is an absolute path to a directory; relative paths of the patch are beneath it. Absolute paths are accepted
+    /// wherever they lead; see [`VerifiedPatch::outside_root`].
+    ///
+    /// # Errors
+    /// The first operation that cannot be done, worded for the model.
+    pub fn verify(&self, root: &Path) -> Result<VerifiedPatch, PatchError> {
+        let mut verifier = Verifier {
+            patch: VerifiedPatch { tree: Tree::new(root)?, changes: Vec::new(), plans: Vec::new() },
+            named: HashMap::new(),
+            ids: HashMap::new(),
+            held: 0,
+        };
+        for op in &self.hunks {
+            match op {
+                FileOp::Add { line, path, content } => verifier.add(*line, path, content)?,
+                FileOp::Delete { line, path } => verifier.delete(*line, path)?,
+                FileOp::Update { line, path, move_to, chunks } => {
+                    verifier.update(*line, path, move_to.as_deref(), chunks)?;
+                }
+            }
+        }
+        verifier.check_nesting()?;
+        verifier.check_effect()?;
+        Ok(verifier.patch)
+    }
+}
+
+struct Verifier {
+    patch: VerifiedPatch,
+    /// Every absolute path the patch has named so far -> its change and the patch line.
+    named: HashMap<PathBuf, (usize, usize)>,
+    /// Every file read so far -> its change: two names of one file (hard links, a file system that ignores case) show here.
+    ids: HashMap<(u64, u64), usize>,
+    /// Bytes of old and new contents held.
+    held: u64,
+}
+
+impl Verifier {
+    fn add(&mut self, line: usize, path: &str, content: &str) -> Result<(), PatchError> {
+        let target = self.patch.tree.resolve(path, line)?;
+        self.hold(&target.shown, content)?;
+        if let Some(&(index, first)) = self.named.get(&target.absolute) {
+            let change = &mut self.patch.changes[index];
+            if change.kind == ChangeKind::Delete {
+                change.kind = ChangeKind::Update;
+                change.new = Some(content.to_owned());
+                return Ok(());
+            }
+            return Err(conflict(&target, first, line, "write one operation that gives the file its final content"));
+        }
+        self.check_free(&target, USE_UPDATE)?;
+        self.push(line, path, target, None, None, ChangeKind::Add, None, Some(content.to_owned()));
+        Ok(())
+    }
+
+    fn delete(&mut self, line: usize, path: &str) -> Result<(), PatchError> {
+        let target = self.patch.tree.resolve(path, line)?;
+        if let Some(&(_, first)) = self.named.get(&target.absolute) {
+            return Err(conflict(&target, first, line, "to delete the file, drop its other operation"));
+        }
+        let (old, id) = self.read(&target, line, "delete")?;
+        self.push(line, path, target, None, Some(id), ChangeKind::Delete, Some(old), None);
+        Ok(())
+    }
+
+    fn update(&mut self, line: usize, path: &str, move_to: Option<&str>, chunks: &[Chunk]) -> Result<(), PatchError> {
+        let target = self.patch.tree.resolve(path, line)?;
+        let composed = match self.named.get(&target.absolute) {
+            None => None,
+            Some(&(index, first)) => {
+                let change = &self.patch.changes[index];
+                if change.kind != ChangeKind::Update || change.move_to.is_some() {
+                    let hint = "give the file its final content and name in one operation";
+                    return Err(conflict(&target, first, line, hint));
+                }
+                Some(index)
+            }
+        };
+        let destination = match move_to {
+            Some(to) => Some((to.to_owned(), line + 1, self.destination(&target, line + 1, to)?)),
+            None => None,
+        };
+        if let Some(index) = composed {
+            let base = self.patch.changes[index].new.take().unwrap_or_default();
+            let new = self.rewrite(&target, &base, chunks)?;
+            self.patch.changes[index].new = Some(new);
+            if let Some((to, at, place)) = destination {
+                self.named.insert(place.absolute.clone(), (index, at));
+                let change = &mut self.patch.changes[index];
+                (change.move_to, change.move_to_absolute) = (Some(place.shown.clone()), Some(place.absolute.clone()));
+                self.patch.plans[index].destination = Some((to, at, place));
+            }
+            return Ok(());
+        }
+        let (old, id) = self.read(&target, line, "update")?;
+        let new = self.rewrite(&target, &old, chunks)?;
+        self.push(line, path, target, destination, Some(id), ChangeKind::Update, Some(old), Some(new));
+        Ok(())
+    }
+
+    /// The place a file moves to, which must be free on disk and in the patch.
+    fn destination(&self, source: &Target, line: usize, to: &str) -> Result<Target, PatchError> {
+        let target = self.patch.tree.resolve(to, line)?;
+        if target.absolute == source.absolute {
+            return Err(conflict(source, line - 1, line, "the file would move onto itself; drop `*** Move to:`"));
+        }
+        if let Some(&(_, first)) = self.named.get(&target.absolute) {
+            return Err(conflict(&target, first, line, "a file can only move to a path that nothing else names"));
+        }
+        self.check_free(&target, MOVE_ELSEWHERE)?;
+        Ok(target)
+    }
+
+    fn check_free(&self, target: &Target, hint: &'static str) -> Result<(), PatchError> {
+        let Some(metadata) = resolve::occupant(target)? else { return Ok(()) };
+        resolve::check_regular(target, &metadata)?;
+        Err(PatchError::Exists { path: target.shown.clone(), hint })
+    }
+
+    fn read(&mut self, target: &Target, line: usize, verb: &'static str) -> Result<(String, (u64, u64)), PatchError> {
+        let snapshot = resolve::read(target, verb)?;
+        self.hold(&target.shown, &snapshot.text)?;
+        if let Some(&index) = self.ids.get(&snapshot.id) {
+            let other = &self.patch.changes[index].path;
+            let message = format!("it and `{}` are the same file on disk; use one name", other.display());
+            return Err(conflict(target, self.patch.plans[index].source.1, line, &message));
+        }
+        self.ids.insert(snapshot.id, self.patch.changes.len());
+        Ok((snapshot.text, snapshot.id))
+    }
+
+    fn rewrite(&mut self, target: &Target, old: &str, chunks: &[Chunk]) -> Result<String, PatchError> {
+        let document = Document::new(old);
+        let placements = matcher::place(&document.texts(), chunks, &target.shown)?;
+        let new = document.rebuild(&placements);
+        self.hold(&target.shown, &new)?;
+        Ok(new)
+    }
+
+    /// Counts a content against the limits.
+    fn hold(&mut self, shown: &Path, text: &str) -> Result<(), PatchError> {
+        resolve::check_size(shown, text.len() as u64)?;
+        self.held += text.len() as u64;
+        if self.held > MAX_TOTAL_BYTES {
+            let hint = "the limit is for all contents of one patch together; split the patch";
+            return Err(PatchError::TooLarge { path: shown.into(), size: self.held, limit: MAX_TOTAL_BYTES, hint });
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one place that fills the two parallel records")]
+    fn push(
+        &mut self,
+        line: usize,
+        path: &str,
+        target: Target,
+        destination: Option<(String, usize, Target)>,
+        id: Option<(u64, u64)>,
+        kind: ChangeKind,
+        old: Option<String>,
+        new: Option<String>,
+    ) {
+        let index = self.patch.changes.len();
+        self.named.insert(target.absolute.clone(), (index, line));
+        if let Some((_, at, place)) = &destination {
+            self.named.insert(place.absolute.clone(), (index, *at));
+        }
+        self.patch.changes.push(Change {
+            path: target.shown.clone(),
+            absolute: target.absolute.clone(),
+            kind,
+            move_to: destination.as_ref().map(|(_, _, place)| place.shown.clone()),
+            move_to_absolute: destination.as_ref().map(|(_, _, place)| place.absolute.clone()),
+            old,
+            new,
+        });
+        self.patch.plans.push(Plan { source: (path.to_owned(), line), target, destination, id });
+    }
+
+    /// Refuses a path that lies inside another path of the patch: one would have to be a file and a directory.
+    fn check_nesting(&self) -> Result<(), PatchError> {
+        for (path, &(index, second)) in &self.named {
+            let above = path.ancestors().skip(1).find_map(|above| self.named.get(above));
+            if let Some(&(_, first)) = above {
+                let message = "another path of the patch is a file where this one needs a directory";
+                return Err(conflict(&self.patch.plans[index].target, first, second, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses an update that neither changes nor moves its file.
+    fn check_effect(&self) -> Result<(), PatchError> {
+        for (change, plan) in self.patch.changes.iter().zip(&self.patch.plans) {
+            if change.kind == ChangeKind::Update && change.move_to.is_none() && change.old == change.new {
+                return Err(PatchError::NoChange { path: change.path.clone(), line: plan.source.1 });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn conflict(target: &Target, first: usize, second: usize, message: &str) -> PatchError {
+    PatchError::Conflict { path: target.shown.clone(), first, second, message: message.into() }
+}
+
+impl Plan {
+    /// Whether the file that was read is still the one that stands there.
+    pub(crate) fn is_same_file(&self, id: (u64, u64)) -> bool {
+        self.id == Some(id)
+    }
+}
+
+impl VerifiedPatch {
+    /// The changes, in the order of the patch.
+    #[must_use]
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// The absolute paths outside the root that the patch would write, move or delete; empty for most patches.
+    #[must_use]
+    pub fn outside_root(&self) -> Vec<PathBuf> {
+        let targets = self
+            .plans
+            .iter()
+            .flat_map(|plan| std::iter::once(&plan.target).chain(plan.destination.as_ref().map(|(_, _, place)| place)));
+        targets.filter(|target| target.outside).map(|target| target.absolute.clone()).collect()
+    }
+
+    /// All changes as one unified diff in git's format.
+    #[must_use]
+    pub fn unified_diff(&self) -> String {
+        let one = |change: &Change| {
+            let from = change.path.to_string_lossy();
+            let to = change.move_to.as_ref().map_or_else(|| from.clone(), |to| to.to_string_lossy());
+            diff::render(&from, &to, change.old.as_deref(), change.new.as_deref())
+        };
+        self.changes.iter().map(one).collect()
+    }
+}

@@ -1,0 +1,222 @@
+//! [`VerifiedPatch`] -> disk: stage everything, look again, swap in, take back on failure.
+//!
+//! Every new content is first written beside its target under a fresh name. Then the tree is read again and compared
+//! with what was verified. Only then names change, in steps that `journal` takes and can undo. A hard link to an updated file elsewhere keeps the
+//! old content. Owner and group are kept where the system lets us; extended attributes are not.
+//!
+//! A process killed midway leaves files named `.openoxide-patch-*` behind, never a half-written target.
+
+use std::{fmt::Write as _, io, path::PathBuf};
+
+use crate::{
+    PatchError,
+    journal::{Failure, Journal, outcome},
+    resolve::{self, Target},
+    verify::{ChangeKind, VerifiedPatch},
+};
+
+/// A patch that has been written.
+#[derive(Debug)]
+pub struct Applied {
+    added: Vec<PathBuf>,
+    modified: Vec<PathBuf>,
+    deleted: Vec<PathBuf>,
+    leftovers: Vec<PathBuf>,
+}
+
+impl Applied {
+    /// The answer for the model: one line per file, added, then modified, then deleted. A moved file is named by its new
+    /// path.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let mut text = String::from("Success. Updated the following files:");
+        for (letter, paths) in [('A', &self.added), ('M', &self.modified), ('D', &self.deleted)] {
+            for path in paths {
+                // Infallible: writing to a String.
+                let _ = write!(text, "\n{letter} {}", path.display());
+            }
+        }
+        text
+    }
+
+    /// Old contents under temporary names that could not be removed after success; normally empty.
+    #[must_use]
+    pub fn leftovers(&self) -> &[PathBuf] {
+        &self.leftovers
+    }
+}
+
+impl VerifiedPatch {
+    /// Writes all changes, or none.
+    ///
+    /// # Errors
+    /// [`PatchError::Stale`] when a file is not as it was verified, [`PatchError::Write`] when the system refuses. In both
+    /// cases what was done is taken back; the message says what could not be.
+    pub fn apply(self) -> Result<Applied, PatchError> {
+        let mut journal = Journal::default();
+        let staged = match self.stage(&mut journal) {
+            Ok(staged) => staged,
+            Err((path, source)) => return Err(journal.fail(path, source)),
+        };
+        if let Err(error) = self.check_again() {
+            journal.roll_back();
+            return Err(error);
+        }
+        self.commit(journal, &staged)
+    }
+
+    /// Takes all steps, or takes back those that were taken.
+    fn commit(self, mut journal: Journal, staged: &[Option<PathBuf>]) -> Result<Applied, PatchError> {
+        for ((change, plan), staged) in self.changes.iter().zip(&self.plans).zip(staged) {
+            match journal.commit(change, plan, staged.as_deref()) {
+                Ok(()) => {}
+                Err(Failure::Io(source)) => return Err(journal.fail(change.path.clone(), source)),
+                Err(Failure::Stale) => {
+                    let message = "its content is another";
+                    let stands = journal.roll_back();
+                    if stands.is_empty() {
+                        return Err(stale(&plan.target, message));
+                    }
+                    let source = io::Error::other(message);
+                    return Err(PatchError::Write { path: change.path.clone(), source, outcome: outcome(&stands) });
+                }
+            }
+        }
+        Ok(self.applied(journal.finish()))
+    }
+
+    /// Writes every new content under a temporary name in its target's directory, which is created where missing.
+    fn stage(&self, journal: &mut Journal) -> Result<Vec<Option<PathBuf>>, (PathBuf, io::Error)> {
+        let mut staged = Vec::with_capacity(self.changes.len());
+        for change in &self.changes {
+            let Some(new) = &change.new else {
+                staged.push(None);
+                continue;
+            };
+            let target = change.move_to_absolute.as_ref().unwrap_or(&change.absolute);
+            let model = (change.kind == ChangeKind::Update).then_some(change.absolute.as_path());
+            let temp = journal
+                .create_parents(target)
+                .and_then(|()| journal.write_temp(target, new, model))
+                .map_err(|error| (change.move_to.as_ref().unwrap_or(&change.path).clone(), error))?;
+            staged.push(Some(temp));
+        }
+        Ok(staged)
+    }
+
+    /// Reads everything again and compares it with what was verified.
+    fn check_again(&self) -> Result<(), PatchError> {
+        for (change, plan) in self.changes.iter().zip(&self.plans) {
+            let (text, line) = &plan.source;
+            if self.tree.resolve(text, *line)? != plan.target {
+                return Err(stale(&plan.target, "a directory on its path was replaced"));
+            }
+            if let Some((text, line, place)) = &plan.destination {
+                if self.tree.resolve(text, *line)? != *place {
+                    return Err(stale(place, "a directory on its path was replaced"));
+                }
+                check_still_free(place)?;
+            }
+            match &change.old {
+                None => check_still_free(&plan.target)?,
+                Some(old) => {
+                    let verb = if change.kind == ChangeKind::Delete { "delete" } else { "update" };
+                    let now = match resolve::read(&plan.target, verb) {
+                        Ok(now) => now,
+                        Err(PatchError::Read { message, .. }) => return Err(stale(&plan.target, &message)),
+                        Err(error) => return Err(error),
+                    };
+                    if now.text != *old {
+                        return Err(stale(&plan.target, "its content is another"));
+                    }
+                    if !plan.is_same_file(now.id) {
+                        return Err(stale(&plan.target, "another file took its place"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn applied(self, leftovers: Vec<PathBuf>) -> Applied {
+        let mut applied = Applied { added: Vec::new(), modified: Vec::new(), deleted: Vec::new(), leftovers };
+        for change in self.changes {
+            match change.kind {
+                ChangeKind::Add => applied.added.push(change.path),
+                ChangeKind::Update => applied.modified.push(change.move_to.unwrap_or(change.path)),
+                ChangeKind::Delete => applied.deleted.push(change.path),
+            }
+        }
+        applied
+    }
+}
+
+fn check_still_free(target: &Target) -> Result<(), PatchError> {
+    match resolve::occupant(target)? {
+        None => Ok(()),
+        Some(_) => Err(stale(target, "a file was created there")),
+    }
+}
+
+fn stale(target: &Target, message: &str) -> PatchError {
+    PatchError::Stale { path: target.shown.clone(), message: message.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    /// Stages a patch, lets someone else at the tree between the second look and the first rename, then commits.
+    fn commit_after(meddle: impl Fn(&Path)) -> (tempfile::TempDir, PatchError) {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["update", "delete", "move", "last"] {
+            fs::write(dir.path().join(name), format!("{name}\n")).unwrap();
+        }
+        let patch = "*** Begin Patch\n*** Update File: update\n@@\n-update\n+U\n*** Delete File: delete\n\
+                     *** Update File: move\n*** Move to: to/moved\n*** Add File: add\n+x\n\
+                     *** Update File: last\n@@\n-last\n+L\n*** End Patch";
+        let verified = crate::parse(patch).unwrap().verify(dir.path()).unwrap();
+        let mut journal = Journal::default();
+        let staged = verified.stage(&mut journal).unwrap();
+        verified.check_again().unwrap();
+        meddle(dir.path());
+        let error = verified.commit(journal, &staged).unwrap_err();
+        (dir, error)
+    }
+
+    fn contents(dir: &Path) -> Vec<(String, String)> {
+        let mut all: Vec<(String, String)> = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap())
+            })
+            .collect();
+        all.sort();
+        all
+    }
+
+    fn expected(last: &str, more: &[(&str, &str)]) -> Vec<(String, String)> {
+        let mut all = vec![("delete", "delete\n"), ("last", last), ("move", "move\n"), ("update", "update\n")];
+        all.extend(more);
+        all.sort_unstable();
+        all.into_iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
+    }
+
+    #[test]
+    fn a_failed_step_takes_back_all_before_it() {
+        let (dir, error) = commit_after(|dir| fs::write(dir.join("add"), "mine\n").unwrap());
+        assert!(error.to_string().starts_with("failed to write add: "), "{error}");
+        assert!(error.to_string().ends_with("; nothing was changed"), "{error}");
+        assert_eq!(contents(dir.path()), expected("last\n", &[("add", "mine\n")]));
+    }
+
+    #[test]
+    fn a_change_made_in_the_last_moment_is_noticed_and_kept() {
+        let (dir, error) = commit_after(|dir| fs::write(dir.join("last"), "mine\n").unwrap());
+        assert!(matches!(error, PatchError::Stale { .. }), "{error}");
+        assert_eq!(contents(dir.path()), expected("mine\n", &[]));
+    }
+}

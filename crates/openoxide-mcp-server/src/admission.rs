@@ -1,0 +1,197 @@
+//! From a `tools/call` to a place on a turn: the station between arguments and core.
+//!
+//! What continues a thread is admitted in the order of arrival, synchronously, by the processor: that is what keeps
+//! prompts of one thread in order. What starts a thread touches the disk and is admitted by its runner.
+
+use std::sync::Arc;
+
+use openoxide_core::{
+    ApprovalPolicy, Attachment, CoreError, Op, SandboxMode, Submitted, Thread, ThreadConfig, ThreadId, ThreadManager,
+    TurnId,
+};
+use openoxide_mcp_protocol::request_state::ParkedCall;
+use openoxide_mcp_protocol::tools::{ApprovalChoice, OpenoxideParams, QueryParams, ReplyParams, SandboxChoice};
+use openoxide_mcp_protocol::{CallStatus, Era, tool_error};
+use serde_json::{Map, Value};
+
+use crate::output;
+use crate::questions;
+
+/// A place on a turn.
+pub(crate) struct Place {
+    pub(crate) thread: Arc<Thread>,
+    pub(crate) turn: TurnId,
+    pub(crate) attachment: Attachment,
+    /// Whether this call's prompt began the turn, so that cancelling the call ends it.
+    pub(crate) began: bool,
+}
+
+/// Where a call got to.
+pub(crate) enum Admission {
+    /// On a turn.
+    Place(Box<Place>),
+    /// The answer is known already.
+    Answer(Value),
+}
+
+fn refused(era: Era, error: &CoreError) -> Admission {
+    Admission::Answer(output::refused(era, error))
+}
+
+fn placed(
+    era: Era,
+    thread: Arc<Thread>,
+    submitted: Result<(Submitted, Attachment), CoreError>,
+) -> Admission {
+    match submitted {
+        Ok((Submitted::Turn(turn), attachment)) => {
+            Admission::Place(Box::new(Place { thread, turn, attachment, began: true }))
+        }
+        Ok((Submitted::Steered(turn), attachment)) => {
+            Admission::Place(Box::new(Place { thread, turn, attachment, began: false }))
+        }
+        Ok((_, attachment)) => Admission::Answer(output::last(era, &thread, attachment.snapshot.last.as_deref())),
+        Err(error) => {
+            let id = thread.id().to_string();
+            Admission::Answer(output::failed_on(era, id, CallStatus::Failed, &output::sentence(&error)))
+        }
+    }
+}
+
+/// Starts a thread with its first turn. Blocks on the disk for a moment.
+pub(crate) fn start(manager: &Arc<ThreadManager>, era: Era, params: OpenoxideParams) -> Admission {
+    let defaults = manager.config().thread_defaults();
+    let config = ThreadConfig {
+        cwd: params.cwd.map_or(defaults.cwd, Into::into),
+        model: params.model.unwrap_or(defaults.model),
+        sandbox: match params.sandbox {
+            Some(SandboxChoice::DangerFullAccess) => SandboxMode::DangerFullAccess,
+            None => defaults.sandbox,
+        },
+        approval_policy: match params.approval_policy {
+            Some(ApprovalChoice::Untrusted) => ApprovalPolicy::Untrusted,
+            Some(ApprovalChoice::OnRequest) => ApprovalPolicy::OnRequest,
+            Some(ApprovalChoice::Never) => ApprovalPolicy::Never,
+            None => defaults.approval_policy,
+        },
+        base_instructions: params.base_instructions,
+        developer_instructions: params.instructions,
+        read_only_tools: false,
+    };
+    begin(manager.start_thread(config), era, params.prompt)
+}
+
+/// Starts a query on a thread of its own, or on a read-only fork.
+pub(crate) fn query(manager: &Arc<ThreadManager>, era: Era, params: QueryParams) -> Admission {
+    let Some(thread_id) = &params.thread_id else {
+        let defaults = manager.config().thread_defaults();
+        let config = ThreadConfig {
+            cwd: params.cwd.map_or(defaults.cwd, Into::into),
+            model: params.model.unwrap_or(defaults.model),
+            sandbox: SandboxMode::ReadOnly,
+            approval_policy: ApprovalPolicy::Never,
+            base_instructions: None,
+            developer_instructions: None,
+            read_only_tools: true,
+        };
+        return begin(manager.start_thread(config), era, params.query);
+    };
+    let original = match find(manager, era, thread_id) {
+        Ok(thread) => thread,
+        Err(answer) => return answer,
+    };
+    let config = original.config();
+    if let Some(cwd) = &params.cwd
+        && config.cwd.join(cwd) != config.cwd
+    {
+        let message = format!(
+            "cwd is {cwd:?}, but thread {thread_id} works in {}; leave cwd out, or ask without a thread_id",
+            config.cwd.display()
+        );
+        return Admission::Answer(tool_error(era, &message));
+    }
+    if params.model.as_ref().is_some_and(|model| *model != config.model) {
+        let message = format!(
+            "model cannot change on a thread; thread {thread_id} uses {:?}, leave model out or ask without a thread_id",
+            config.model
+        );
+        return Admission::Answer(tool_error(era, &message));
+    }
+    begin(manager.fork_for_query(original.id()), era, params.query)
+}
+
+fn begin(thread: Result<Arc<Thread>, CoreError>, era: Era, prompt: String) -> Admission {
+    match thread {
+        Ok(thread) => {
+            let submitted = thread.submit_and_attach(Op::UserInput { text: prompt });
+            placed(era, thread, submitted)
+        }
+        Err(error) => refused(era, &error),
+    }
+}
+
+fn find(manager: &ThreadManager, era: Era, id: &str) -> Result<Arc<Thread>, Admission> {
+    let Ok(thread_id) = id.parse::<ThreadId>() else {
+        let message = format!("thread_id is {id:?}, which is no thread id; use the threadId of an earlier result");
+        return Err(Admission::Answer(tool_error(era, &message)));
+    };
+    manager.get_or_load(thread_id).map_err(|error| refused(era, &error))
+}
+
+/// Continues a thread.
+pub(crate) fn reply(manager: &ThreadManager, era: Era, params: ReplyParams) -> Admission {
+    let thread = match find(manager, era, &params.thread_id) {
+        Ok(thread) => thread,
+        Err(answer) => return answer,
+    };
+    let interrupt = params.interrupt.unwrap_or_default();
+    let Some(text) = params.prompt else {
+        // Attached first, so that the end of an interrupted turn is not missed.
+        let attachment = thread.attach();
+        if interrupt && let Err(error) = thread.submit(Op::Interrupt { turn_id: None }) {
+            return refused(era, &error);
+        }
+        let running = attachment.snapshot.running.or_else(|| attachment.snapshot.queued.first().copied());
+        return match running {
+            Some(turn) => Admission::Place(Box::new(Place { thread, turn, attachment, began: false })),
+            None => Admission::Answer(output::last(era, &thread, attachment.snapshot.last.as_deref())),
+        };
+    };
+    if interrupt && let Err(error) = thread.submit(Op::Interrupt { turn_id: None }) {
+        return refused(era, &error);
+    }
+    let op = match params.steer.unwrap_or_default() {
+        true => Op::Steer { text },
+        false => Op::UserInput { text },
+    };
+    let submitted = thread.submit_and_attach(op);
+    placed(era, thread, submitted)
+}
+
+/// Brings a parked call back to its turn with the answers it collected. Never starts a turn, and decides nothing that
+/// is decided already.
+pub(crate) fn retry(manager: &ThreadManager, parked: &ParkedCall, answers: &Map<String, Value>) -> Admission {
+    let (Ok(thread_id), Ok(turn)) = (parked.thread_id.parse::<ThreadId>(), parked.turn_id.parse::<TurnId>()) else {
+        return Admission::Answer(tool_error(Era::Modern, "the parked call names no thread"));
+    };
+    let gone = || {
+        let message = "the turn that asked was interrupted; its questions are void. Continue the thread with a new prompt";
+        output::failed_on(Era::Modern, parked.thread_id.clone(), CallStatus::Interrupted, message)
+    };
+    let Ok(thread) = manager.get_or_load(thread_id) else { return Admission::Answer(gone()) };
+    let attachment = thread.attach();
+    for request in attachment.snapshot.pending.iter().filter(|request| request.turn_id == turn) {
+        let id = request.id.to_string();
+        if let (true, Some(answer)) = (parked.approvals.contains(&id), answers.get(&id)) {
+            questions::settle(&thread, request.id, questions::decision(answer));
+        }
+    }
+    let snapshot = &attachment.snapshot;
+    if snapshot.running == Some(turn) || snapshot.queued.contains(&turn) {
+        return Admission::Place(Box::new(Place { thread, turn, attachment, began: true }));
+    }
+    Admission::Answer(match thread.result_of(turn) {
+        Some(result) => output::ended(Era::Modern, &thread, &result),
+        None => gone(),
+    })
+}

@@ -1,0 +1,334 @@
+//! The message processor: one loop over the lines of input. It never blocks and never waits for core; what takes time is
+//! a runner's.
+
+use std::sync::Arc;
+
+use openoxide_mcp_protocol::request_state::Binding;
+use openoxide_mcp_protocol::tools::{TOOLS, ToolCall, ToolCallError};
+use openoxide_mcp_protocol::{
+    Cacheable, CallToolParams, CancelledParams, ClientFacts, Envelope, EnvelopeError, Era, InitializeParams, LogLevel,
+    RequestId, RequestMeta, ToolsPage, WireError, code, complete, discover_result, initialize_result, negotiate_legacy,
+    parse_line, parse_params, response, salvage_id, tool_error,
+};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::Shared;
+use crate::admission;
+use crate::answers::{Batch, Responder, Route};
+use crate::calls::Call;
+use crate::outgoing::Gate;
+use crate::reader::{Input, Line, MAX_LINE};
+use crate::runner::{self, Task};
+
+/// Calls that may be open at once.
+const MAX_OPEN_CALLS: usize = 4096;
+/// The one legacy revision with batches.
+const BATCH_VERSION: &str = "2025-03-26";
+
+/// What `initialize` agreed on.
+struct Legacy {
+    version: &'static str,
+    client: ClientFacts,
+}
+
+/// One connection's processor.
+pub(crate) struct Processor {
+    shared: Arc<Shared>,
+    legacy: Option<Legacy>,
+}
+
+impl Processor {
+    /// A connection that has said nothing yet.
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, legacy: None }
+    }
+
+    /// Serves lines until the reader drops its end.
+    pub(crate) async fn run(mut self, mut lines: mpsc::Receiver<Input>) {
+        while let Some(input) = lines.recv().await {
+            self.handle_line(&input.line);
+        }
+    }
+
+    fn handle_line(&mut self, line: &Line) {
+        let line = match line {
+            Line::Whole(line) if line.trim_ascii().is_empty() => return,
+            Line::Whole(line) => line,
+            Line::TooLong(head) => {
+                let message = format!("the line is longer than {MAX_LINE} bytes; put long material in a file");
+                let error = WireError::invalid_request(message);
+                return self.refuse(EnvelopeError { id: salvage_id(head), error });
+            }
+        };
+        match parse_line(line) {
+            Ok(Envelope::Batch(entries)) => self.handle_batch(entries),
+            Ok(message) => self.handle_message(message, &Route::Line(Arc::clone(&self.shared.out))),
+            Err(error) => self.refuse(error),
+        }
+    }
+
+    fn refuse(&self, error: EnvelopeError) {
+        self.shared.out.push(response::<Value>(error.id.as_ref(), Err(&error.error)));
+    }
+
+    fn handle_batch(&mut self, entries: Vec<Result<Envelope, EnvelopeError>>) {
+        if self.legacy.as_ref().is_none_or(|legacy| legacy.version != BATCH_VERSION) {
+            let message = format!("batches exist in protocol version {BATCH_VERSION} alone; send one message a line");
+            return self.refuse(EnvelopeError { id: None, error: WireError::invalid_request(message) });
+        }
+        let wants_answer =
+            |entry: &Result<Envelope, _>| matches!(entry, Err(_) | Ok(Envelope::Request { .. } | Envelope::Batch(_)));
+        let count = entries.iter().filter(|entry| wants_answer(entry)).count();
+        if count == 0 {
+            for entry in entries.into_iter().flatten() {
+                self.handle_message(entry, &Route::Line(Arc::clone(&self.shared.out)));
+            }
+            return;
+        }
+        let batch = Batch::new(Arc::clone(&self.shared.out), count);
+        for entry in entries {
+            match entry {
+                Ok(message) => self.handle_message(message, &Route::Batch(Arc::clone(&batch))),
+                Err(error) => batch.add(Some(response::<Value>(error.id.as_ref(), Err(&error.error)))),
+            }
+        }
+    }
+
+    fn handle_message(&mut self, message: Envelope, route: &Route) {
+        match message {
+            Envelope::Request { id, method, params } => {
+                let responder = Responder::new(id, route.clone());
+                self.handle_request(responder, &method, params.as_deref());
+            }
+            Envelope::Notification { method, params } => self.handle_notification(&method, params.as_deref()),
+            Envelope::Response { id, outcome } => self.shared.questions.answered(&id, outcome),
+            Envelope::Batch(_) => {
+                let error = WireError::invalid_request("a batch inside a batch");
+                if let Route::Batch(batch) = route {
+                    batch.add(Some(response::<Value>(None, Err(&error))));
+                }
+            }
+        }
+    }
+
+    fn handle_notification(&self, method: &str, params: Option<&RawValue>) {
+        match method {
+            "notifications/cancelled" => match parse_params::<CancelledParams>(method, params) {
+                Ok(cancelled) => self.cancel(&cancelled.request_id),
+                Err(error) => tracing::debug!(%error, "a malformed cancellation is ignored"),
+            },
+            "notifications/initialized" | "notifications/roots/list_changed" | "notifications/progress" => {}
+            other => tracing::debug!(method = other, "an unknown notification is ignored"),
+        }
+    }
+
+    /// Ends a call for its client: nothing more is said for it, and its runner decides what becomes of the turn.
+    fn cancel(&self, id: &RequestId) {
+        if let Some(call) = self.shared.calls.take(id) {
+            self.shared.out.silence(&call.gate);
+            call.cancelled.notify_one();
+        }
+    }
+
+    fn handle_request(&mut self, responder: Responder, method: &str, params: Option<&RawValue>) {
+        if method == "initialize" {
+            let outcome = self.initialize(params);
+            return responder.answer(outcome.as_ref());
+        }
+        let meta = match RequestMeta::parse(params) {
+            Ok(meta) => meta,
+            Err(error) => return responder.answer::<Value>(Err(&error)),
+        };
+        let era = if meta.modern.is_some() { Era::Modern } else { Era::Legacy };
+        if era == Era::Legacy && self.legacy.is_none() && method != "ping" {
+            let message = "the request carries no _meta of protocol version 2026-07-28, and initialize has not been \
+                           sent; do either";
+            return responder.answer::<Value>(Err(&WireError::invalid_params(message)));
+        }
+        if method == "tools/call" {
+            return self.call_tool(responder, params, meta);
+        }
+        let outcome = self.simple(method, params, era).map(|result| complete(era, result));
+        responder.answer(outcome.as_ref());
+    }
+
+    fn initialize(&mut self, params: Option<&RawValue>) -> Result<Value, WireError> {
+        if self.legacy.is_some() {
+            return Err(WireError::invalid_request("initialize was sent before; it is sent once on a connection"));
+        }
+        let params = InitializeParams::parse(params)?;
+        let version = negotiate_legacy(&params.protocol_version);
+        let client = ClientFacts::new(&params.capabilities, Some(&params.client_info));
+        tracing::info!(client = client.name, version, "initialized");
+        self.legacy = Some(Legacy { version, client });
+        Ok(serde_json::to_value(initialize_result(version)).expect("wire types serialize"))
+    }
+
+    /// Every method that is answered at once.
+    fn simple(&self, method: &str, params: Option<&RawValue>, era: Era) -> Result<Value, WireError> {
+        let modern = era == Era::Modern;
+        match method {
+            "ping" if !modern => Ok(json!({})),
+            "server/discover" if modern => {
+                Ok(serde_json::to_value(discover_result()).expect("wire types serialize"))
+            }
+            "tools/list" => {
+                no_cursor(method, params)?;
+                let page = ToolsPage { tools: &TOOLS, cache: modern.then_some(Cacheable::FIXED) };
+                Ok(serde_json::to_value(page).expect("wire types serialize"))
+            }
+            "logging/setLevel" if !modern => {
+                #[derive(serde::Deserialize)]
+                struct Params {
+                    level: LogLevel,
+                }
+                self.shared.log_level.set(parse_params::<Params>(method, params)?.level);
+                Ok(json!({}))
+            }
+            "resources/list" => list(method, params, "resources", modern),
+            "resources/templates/list" => list(method, params, "resourceTemplates", modern),
+            "prompts/list" => list(method, params, "prompts", modern),
+            "resources/read" => Err(no_resource(method, params, modern)?),
+            "resources/subscribe" if !modern => Err(no_resource(method, params, modern)?),
+            "resources/unsubscribe" if !modern => Ok(json!({})),
+            "prompts/get" => {
+                #[derive(serde::Deserialize)]
+                struct Params {
+                    name: String,
+                }
+                let name = parse_params::<Params>(method, params)?.name;
+                Err(WireError::invalid_params(format!("unknown prompt {name:?}; this server has no prompts")))
+            }
+            "completion/complete" => {
+                #[derive(serde::Deserialize)]
+                struct Params {
+                    #[serde(rename = "ref")]
+                    _reference: Value,
+                    #[serde(rename = "argument")]
+                    _argument: Value,
+                }
+                parse_params::<Params>(method, params)?;
+                Ok(json!({ "completion": { "values": [], "total": 0, "hasMore": false } }))
+            }
+            other => Err(WireError::method_not_found(other)),
+        }
+    }
+
+    fn call_tool(&self, responder: Responder, params: Option<&RawValue>, meta: RequestMeta) {
+        let shared = &self.shared;
+        if shared.calls.contains(responder.id()) {
+            let message = format!("id {:?} belongs to a call that is still open; use a new id", responder.id());
+            return responder.answer::<Value>(Err(&WireError::invalid_request(message)));
+        }
+        let params = match CallToolParams::parse(params) {
+            Ok(params) => params,
+            Err(error) => return responder.answer::<Value>(Err(&error)),
+        };
+        let era = if meta.modern.is_some() { Era::Modern } else { Era::Legacy };
+        let tool_call = match ToolCall::parse(&params.name, params.arguments.as_deref()) {
+            Ok(call) => call,
+            Err(ToolCallError::UnknownTool(message)) => {
+                return responder.answer::<Value>(Err(&WireError::invalid_params(message)));
+            }
+            Err(ToolCallError::BadArguments(message)) => return responder.answer(Ok(&tool_error(era, &message))),
+        };
+        if shared.calls.len() >= MAX_OPEN_CALLS {
+            let message = format!("{MAX_OPEN_CALLS} calls are open, which is the most there may be; wait for one to end");
+            return responder.answer(Ok(&tool_error(era, &message)));
+        }
+        let binding = (params.name, canonical(params.arguments.as_deref()));
+        let parked = match (era, params.request_state, params.input_responses) {
+            (Era::Modern, Some(state), answers) => {
+                match shared.open_state(&state, &Binding { principal: crate::LOCAL, tool: &binding.0, arguments: &binding.1 }) {
+                    Ok(parked) => Some((parked, answers.unwrap_or_default())),
+                    Err(error) => return responder.answer::<Value>(Err(&error)),
+                }
+            }
+            (Era::Modern, None, Some(_)) => {
+                let message = "inputResponses came without the requestState that its questions came with";
+                return responder.answer::<Value>(Err(&WireError::invalid_params(message)));
+            }
+            _ => None,
+        };
+        let (client, log_level) = match (meta.modern, &self.legacy) {
+            (Some(modern), _) => (modern.client, modern.log_level),
+            (None, Some(legacy)) => (legacy.client.clone(), None),
+            (None, None) => (ClientFacts::default(), None),
+        };
+        let open = shared.calls.open(Call {
+            id: responder.id().clone(),
+            era,
+            client,
+            progress_token: meta.progress_token,
+            log_level,
+            gate: Gate::new(),
+            cancelled: tokio::sync::Notify::new(),
+        });
+        let wait_seconds = tool_call.wait_seconds();
+        let task = Task { shared: Arc::clone(shared), open, responder, wait_seconds, binding };
+        let manager = Arc::clone(&shared.manager);
+        match (parked, tool_call) {
+            (Some((parked, answers)), _) => {
+                let admission = admission::retry(&manager, &parked, &answers);
+                tokio::spawn(runner::run(task, move || admission));
+            }
+            (None, ToolCall::Reply(params)) => {
+                // Here and not in the runner: prompts of one thread queue in the order they came.
+                let admission = admission::reply(&manager, era, params);
+                tokio::spawn(runner::run(task, move || admission));
+            }
+            (None, ToolCall::Start(params)) => {
+                tokio::spawn(runner::run(task, move || admission::start(&manager, era, params)));
+            }
+            (None, ToolCall::Query(params)) => {
+                tokio::spawn(runner::run(task, move || admission::query(&manager, era, params)));
+            }
+        }
+    }
+}
+
+/// Arguments in one form, however their sender ordered and spaced them.
+fn canonical(arguments: Option<&RawValue>) -> String {
+    let mut value: Value = arguments.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    value.sort_all_objects();
+    value.to_string()
+}
+
+#[derive(serde::Deserialize)]
+struct Page {
+    cursor: Option<String>,
+}
+
+/// Every list fits one page, so no cursor is ever ours.
+fn no_cursor(method: &str, params: Option<&RawValue>) -> Result<(), WireError> {
+    match parse_params::<Page>(method, params)?.cursor {
+        Some(cursor) => Err(WireError::invalid_params(format!("unknown cursor {cursor:?}; this list has one page"))),
+        None => Ok(()),
+    }
+}
+
+fn list(method: &str, params: Option<&RawValue>, field: &str, modern: bool) -> Result<Value, WireError> {
+    no_cursor(method, params)?;
+    let mut result = json!({ field: [] });
+    if modern {
+        result["ttlMs"] = json!(0);
+        result["cacheScope"] = json!("private");
+    }
+    Ok(result)
+}
+
+/// The error for a resource that does not exist, which is every resource.
+fn no_resource(method: &str, params: Option<&RawValue>, modern: bool) -> Result<WireError, WireError> {
+    #[derive(serde::Deserialize)]
+    struct Params {
+        uri: String,
+    }
+    let uri = parse_params::<Params>(method, params)?.uri;
+    Ok(WireError {
+        code: if modern { code::INVALID_PARAMS } else { code::RESOURCE_NOT_FOUND },
+        message: format!("resource {uri:?} not found; this server has no resources"),
+        data: Some(Box::new(json!({ "uri": uri }))),
+    })
+}

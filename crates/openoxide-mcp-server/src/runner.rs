@@ -1,0 +1,254 @@
+//! The session runner: one task for one `tools/call`. It attaches to a turn, reports its events, asks its questions and
+//! answers the call. The turn belongs to core and goes on whatever becomes of the runner.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use openoxide_core::{ApprovalId, DenialReason, Event, Op, Thread, TurnId};
+use openoxide_mcp_protocol::request_state::ParkedCall;
+use openoxide_mcp_protocol::{CancelledParams, Era, input_required, notification, request, tool_error};
+use serde_json::Value;
+use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
+
+use crate::Shared;
+use crate::admission::{Admission, Place};
+use crate::answers::Responder;
+use crate::calls::{Call, OpenCall};
+use crate::output;
+use crate::questions;
+use crate::report::{HEARTBEAT, Reporter};
+use crate::visits::{Claim, Visit};
+
+/// The longest `wait_seconds`: a year. Longer is the same as no limit.
+const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// What one runner is given.
+pub(crate) struct Task {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) open: OpenCall,
+    pub(crate) responder: Responder,
+    /// Answer after this many seconds even if the turn goes on.
+    pub(crate) wait_seconds: Option<f64>,
+    /// The tool and canonical arguments, to bind a parked call to.
+    pub(crate) binding: (String, String),
+}
+
+/// How a stay at a turn ended.
+enum End {
+    /// With an answer for the call.
+    Answer(Value),
+    /// The client does not want one any more.
+    Cancelled,
+}
+
+/// Runs a call to its answer. `admit` finds its place; it may block for a moment.
+pub(crate) async fn run(task: Task, admit: impl FnOnce() -> Admission + Send) {
+    let Task { shared, open, responder, wait_seconds, binding } = task;
+    let call = Arc::clone(&open.call);
+    let work = async {
+        match admit() {
+            Admission::Answer(answer) => End::Answer(answer),
+            Admission::Place(place) => Stay::new(&shared, &call, *place, binding).run(wait_seconds).await,
+        }
+    };
+    let end = match AssertUnwindSafe(work).catch_unwind().await {
+        Ok(end) => end,
+        Err(_) => {
+            tracing::error!(id = ?call.id, "a session runner panicked");
+            let message = "internal error: the call could not be completed; the thread can be used again";
+            End::Answer(tool_error(call.era, message))
+        }
+    };
+    // The id is free again before the answer is out, so that a client may use it at once.
+    drop(open);
+    match end {
+        End::Answer(answer) => responder.answer_call(Ok(&answer), &call.gate),
+        End::Cancelled => drop(responder),
+    }
+}
+
+/// One call's stay at one turn.
+struct Stay<'a> {
+    shared: &'a Arc<Shared>,
+    call: &'a Arc<Call>,
+    thread: Arc<Thread>,
+    turn: TurnId,
+    began: bool,
+    binding: (String, String),
+    place: Option<openoxide_core::Attachment>,
+}
+
+impl<'a> Stay<'a> {
+    fn new(shared: &'a Arc<Shared>, call: &'a Arc<Call>, place: Place, binding: (String, String)) -> Self {
+        let Place { thread, turn, attachment, began } = place;
+        Self { shared, call, thread, turn, began, binding, place: Some(attachment) }
+    }
+
+    async fn run(mut self, wait_seconds: Option<f64>) -> End {
+        let Some(attachment) = self.place.take() else { return End::Cancelled };
+        let (snapshot, mut events) = (attachment.snapshot, attachment.events);
+        let visit = self.shared.visits.enter(
+            self.thread.id(),
+            self.turn,
+            self.call.gate.key(),
+            self.call.client.can_be_asked,
+        );
+        let mut reporter = Reporter::new(
+            Arc::clone(self.call),
+            Arc::clone(&self.shared.out),
+            Arc::clone(&self.shared.log_level),
+            &self.thread,
+            self.turn,
+        );
+        let mut started = snapshot.started_at.filter(|_| snapshot.running == Some(self.turn));
+        if started.is_some() {
+            reporter.phase("working");
+        } else if snapshot.running.is_some() {
+            reporter.phase("waiting for the turn before");
+        }
+        if let Some(answer) = self.ask_pending(&visit) {
+            visit.park();
+            return End::Answer(answer);
+        }
+        let now = tokio::time::Instant::now();
+        let wait = wait_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let deadline = wait.filter(|wait| *wait < LONGEST_WAIT).map(|wait| now + wait);
+        let mut heartbeat = interval_at(now + HEARTBEAT, HEARTBEAT);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            // Cancel-safe: notifications keep their permit, the sleep is remade from its deadline, `next` takes an
+            // event only when it returns it. The turn's own events come first, so that an answer that is there wins
+            // over a deadline that has passed.
+            tokio::select! {
+                biased;
+                () = self.call.cancelled.notified() => return self.cancelled(visit),
+                event = events.next() => {
+                    let Some(event) = event else {
+                        return End::Answer(self.thread_closed());
+                    };
+                    if event.turn_id() != self.turn {
+                        continue;
+                    }
+                    if matches!(event, Event::TurnStarted { .. }) {
+                        started = Some(Instant::now());
+                    }
+                    tokio::select! {
+                        () = reporter.event(&event) => {}
+                        () = self.call.cancelled.notified() => return self.cancelled(visit),
+                    }
+                    match event {
+                        Event::TurnEnded { result, .. } => {
+                            self.withdraw_questions();
+                            return End::Answer(output::ended(self.call.era, &self.thread, &result));
+                        }
+                        Event::ApprovalRequested { .. } => {
+                            if let Some(answer) = self.ask_pending(&visit) {
+                                visit.park();
+                                return End::Answer(answer);
+                            }
+                        }
+                        Event::ApprovalSettled { id, .. } => self.settled(id),
+                        _ => {}
+                    }
+                }
+                () = visit.reoffer.notified() => {
+                    if let Some(answer) = self.ask_pending(&visit) {
+                        visit.park();
+                        return End::Answer(answer);
+                    }
+                }
+                () = wait_until(deadline) => {
+                    self.withdraw_questions();
+                    return End::Answer(output::running(self.call.era, &self.thread, self.turn, started));
+                }
+                _ = heartbeat.tick(), if reporter.wants_progress() => reporter.heartbeat(),
+            }
+        }
+    }
+
+    /// Puts every question of the turn that is this call's to put. Returns the answer to park with, in the modern era.
+    fn ask_pending(&self, visit: &Visit) -> Option<Value> {
+        let pending = self.thread.pending_approvals();
+        let mut parked = Vec::new();
+        for request in pending.iter().filter(|request| request.turn_id == self.turn) {
+            match visit.claim(request.id) {
+                Claim::Elsewhere => {}
+                Claim::NobodyAskable => {
+                    questions::settle(&self.thread, request.id, questions::deny(DenialReason::NotAskable));
+                }
+                Claim::Ask => match self.call.era {
+                    Era::Legacy => {
+                        let id = self.shared.questions.enter(&self.thread, request.id, self.call.gate.key());
+                        let params = questions::wording(request);
+                        self.shared.out.push(self::request(&id, "elicitation/create", &params));
+                    }
+                    Era::Modern => parked.push((request.id.to_string(), questions::wording(request))),
+                },
+            }
+        }
+        if parked.is_empty() {
+            return None;
+        }
+        let state = ParkedCall {
+            thread_id: self.thread.id().to_string(),
+            turn_id: self.turn.to_string(),
+            approvals: parked.iter().map(|(id, _)| id.clone()).collect(),
+        };
+        let (tool, arguments) = &self.binding;
+        Some(input_required(parked, self.shared.seal(&state, tool, arguments)))
+    }
+
+    /// A question is settled, perhaps elsewhere: whoever still shows it is told.
+    fn settled(&self, approval: ApprovalId) {
+        self.shared.visits.settled(self.thread.id(), self.turn, approval);
+        if let Some(id) = self.shared.questions.withdraw(approval) {
+            self.tell_withdrawn(id);
+        }
+    }
+
+    fn withdraw_questions(&self) {
+        for id in self.shared.questions.withdraw_call(self.call.gate.key()) {
+            self.tell_withdrawn(id);
+        }
+    }
+
+    fn tell_withdrawn(&self, id: openoxide_mcp_protocol::RequestId) {
+        let params = CancelledParams { request_id: id, reason: Some("the question is settled".to_owned()) };
+        self.shared.out.push(notification("notifications/cancelled", &params));
+    }
+
+    /// The client cancelled: what it began ends, and so does what nobody watches any more.
+    fn cancelled(self, visit: Visit) -> End {
+        self.withdraw_questions();
+        let nobody_left = visit.leave();
+        if (self.began || nobody_left)
+            && let Err(error) = self.thread.submit(Op::Interrupt { turn_id: Some(self.turn) })
+        {
+            tracing::debug!(%error, "a cancelled turn was not there to interrupt");
+        }
+        End::Cancelled
+    }
+
+    /// The thread was closed under the call.
+    fn thread_closed(&self) -> Value {
+        match self.thread.result_of(self.turn) {
+            Some(result) => output::ended(self.call.era, &self.thread, &result),
+            None => output::failed_on(
+                self.call.era,
+                self.thread.id().to_string(),
+                openoxide_mcp_protocol::CallStatus::Interrupted,
+                "the thread was closed before the turn ended",
+            ),
+        }
+    }
+}
+
+/// Sleeps until the deadline, for ever without one.
+async fn wait_until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
