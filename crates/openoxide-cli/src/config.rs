@@ -217,7 +217,8 @@ mod tests {
     #[test]
     fn the_command_line_lies_over_the_file() {
         let text = "model = \"a\"\n[model_providers.mock]\nbase_url = \"http://127.0.0.1:1/v1\"\n";
-        let config = load(text, &["model=b", "model_providers.mock.request_max_retries=7", "model_provider=mock"]).unwrap();
+        let config =
+            load(text, &["model=b", "model_providers.mock.request_max_retries=7", "model_provider=mock"]).unwrap();
         assert_eq!(config.model_name(), "b");
         assert_eq!(config.model_providers["mock"].request_max_retries, Some(7));
         assert_eq!(config.provider().id(), "mock");

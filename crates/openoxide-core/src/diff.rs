@@ -53,8 +53,10 @@ impl TurnDiff {
 
     /// All changes as one unified diff; `None` when there are none.
     pub(crate) fn unified(&self) -> Option<String> {
-        let diff: String =
-            self.changed().map(|file| unified_diff(&file.shown.to_string_lossy(), file.first.as_deref(), file.last.as_deref())).collect();
+        let diff: String = self
+            .changed()
+            .map(|file| unified_diff(&file.shown.to_string_lossy(), file.first.as_deref(), file.last.as_deref()))
+            .collect();
         (!diff.is_empty()).then_some(diff)
     }
 

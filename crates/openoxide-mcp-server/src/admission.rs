@@ -38,11 +38,7 @@ fn refused(era: Era, error: &CoreError) -> Admission {
     Admission::Answer(output::refused(era, error))
 }
 
-fn placed(
-    era: Era,
-    thread: Arc<Thread>,
-    submitted: Result<(Submitted, Attachment), CoreError>,
-) -> Admission {
+fn placed(era: Era, thread: Arc<Thread>, submitted: Result<(Submitted, Attachment), CoreError>) -> Admission {
     match submitted {
         Ok((Submitted::Turn(turn), attachment)) => {
             Admission::Place(Box::new(Place { thread, turn, attachment, began: true }))
@@ -175,7 +171,8 @@ pub(crate) fn retry(manager: &ThreadManager, parked: &ParkedCall, answers: &Map<
         return Admission::Answer(tool_error(Era::Modern, "the parked call names no thread"));
     };
     let gone = || {
-        let message = "the turn that asked was interrupted; its questions are void. Continue the thread with a new prompt";
+        let message =
+            "the turn that asked was interrupted; its questions are void. Continue the thread with a new prompt";
         output::failed_on(Era::Modern, parked.thread_id.clone(), CallStatus::Interrupted, message)
     };
     let Ok(thread) = manager.get_or_load(thread_id) else { return Admission::Answer(gone()) };

@@ -75,11 +75,7 @@ pub(crate) fn sentence(error: &CoreError) -> String {
 
 fn of_thread(thread: &Thread) -> ToolOutput {
     let config = thread.config();
-    ToolOutput {
-        model: Some(config.model.clone()),
-        cwd: Some(config.cwd.clone()),
-        ..blank(thread.id().to_string())
-    }
+    ToolOutput { model: Some(config.model.clone()), cwd: Some(config.cwd.clone()), ..blank(thread.id().to_string()) }
 }
 
 fn blank(thread_id: String) -> ToolOutput {

@@ -171,9 +171,7 @@ impl Processor {
         let modern = era == Era::Modern;
         match method {
             "ping" if !modern => Ok(json!({})),
-            "server/discover" if modern => {
-                Ok(serde_json::to_value(discover_result()).expect("wire types serialize"))
-            }
+            "server/discover" if modern => Ok(serde_json::to_value(discover_result()).expect("wire types serialize")),
             "tools/list" => {
                 no_cursor(method, params)?;
                 let page = ToolsPage { tools: &TOOLS, cache: modern.then_some(Cacheable::FIXED) };
@@ -235,13 +233,16 @@ impl Processor {
             Err(ToolCallError::BadArguments(message)) => return responder.answer(Ok(&tool_error(era, &message))),
         };
         if shared.calls.len() >= MAX_OPEN_CALLS {
-            let message = format!("{MAX_OPEN_CALLS} calls are open, which is the most there may be; wait for one to end");
+            let message =
+                format!("{MAX_OPEN_CALLS} calls are open, which is the most there may be; wait for one to end");
             return responder.answer(Ok(&tool_error(era, &message)));
         }
         let binding = (params.name, canonical(params.arguments.as_deref()));
         let parked = match (era, params.request_state, params.input_responses) {
             (Era::Modern, Some(state), answers) => {
-                match shared.open_state(&state, &Binding { principal: crate::LOCAL, tool: &binding.0, arguments: &binding.1 }) {
+                match shared
+                    .open_state(&state, &Binding { principal: crate::LOCAL, tool: &binding.0, arguments: &binding.1 })
+                {
                     Ok(parked) => Some((parked, answers.unwrap_or_default())),
                     Err(error) => return responder.answer::<Value>(Err(&error)),
                 }

@@ -125,7 +125,7 @@ pub(crate) fn wording(request: &ApprovalRequest) -> Value {
             details["cwd"] = json!(cwd);
         }
         ApprovalAction::Patch { changes, unified_diff } => {
-            let _ = write!(message, "OpenOxide wants to change {}:\n", files(changes.len()));
+            let _ = writeln!(message, "OpenOxide wants to change {}:", files(changes.len()));
             for change in changes {
                 let verb = match change.kind {
                     FileChangeKind::Add => "add",
@@ -199,7 +199,8 @@ mod tests {
 
     #[test]
     fn a_patch_shows_its_files_and_its_diff() {
-        let changes = vec![FileChange { path: "a.txt".into(), kind: FileChangeKind::Update, move_to: Some("b.txt".into()) }];
+        let changes =
+            vec![FileChange { path: "a.txt".into(), kind: FileChangeKind::Update, move_to: Some("b.txt".into()) }];
         let diff = "--- a/a.txt\n+++ b/b.txt\n".to_owned() + &"+x\n".repeat(5000);
         let params = wording(&request(ApprovalAction::Patch { changes, unified_diff: diff }));
         let message = params["message"].as_str().unwrap();

@@ -84,11 +84,8 @@ impl Reporter {
         thread: &Thread,
         turn: TurnId,
     ) -> Self {
-        let meta = CallMeta {
-            request_id: call.id.clone(),
-            thread_id: thread.id().to_string(),
-            turn_id: turn.to_string(),
-        };
+        let meta =
+            CallMeta { request_id: call.id.clone(), thread_id: thread.id().to_string(), turn_id: turn.to_string() };
         Self { call, out, connection_level, meta, progress: 0, phase: String::new(), phase_began: Instant::now() }
     }
 

@@ -89,12 +89,8 @@ impl<'a> Stay<'a> {
     async fn run(mut self, wait_seconds: Option<f64>) -> End {
         let Some(attachment) = self.place.take() else { return End::Cancelled };
         let (snapshot, mut events) = (attachment.snapshot, attachment.events);
-        let visit = self.shared.visits.enter(
-            self.thread.id(),
-            self.turn,
-            self.call.gate.key(),
-            self.call.client.can_be_asked,
-        );
+        let visit =
+            self.shared.visits.enter(self.thread.id(), self.turn, self.call.gate.key(), self.call.client.can_be_asked);
         let mut reporter = Reporter::new(
             Arc::clone(self.call),
             Arc::clone(&self.shared.out),

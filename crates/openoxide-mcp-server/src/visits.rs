@@ -76,7 +76,6 @@ impl Visits {
     pub(crate) fn settled(&self, thread: ThreadId, turn: TurnId, approval: ApprovalId) {
         self.with_turn((thread, turn), |turn| turn.asked.remove(&approval));
     }
-
 }
 
 impl Visit {
@@ -169,7 +168,8 @@ mod tests {
         let parked = visits.enter(thread, turn, 2, true);
         assert_eq!(parked.claim(approval), Claim::Ask);
         parked.park();
-        let mut woken = std::pin::pin!(other.reoffer.notified());
+        let reoffer = Arc::clone(&other.reoffer);
+        let mut woken = std::pin::pin!(reoffer.notified());
         assert!(!woken.as_mut().enable(), "the one who was there is not woken");
         let back = visits.enter(thread, turn, 3, true);
         assert_eq!(back.claim(approval), Claim::Ask);

@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 
 /// What a command wrote since the last taking.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
 pub struct Output {
     /// The output. Bytes that are not UTF-8 are written `\xNN`; where bytes are left out, a line says how many.
     pub text: String,

@@ -48,7 +48,7 @@ impl Sweeper {
     /// Kills everything.
     ///
     /// A process is killed before its children are listed. From then on it cannot fork, so the list is complete, or its
-    /// children have become ours and are found in the next look: not even a fork bomb outruns that.
+    /// children have become ours and are found in the next look.
     pub(super) fn kill(&mut self) {
         visit(self.command, Signal::KILL, &mut |pid| {
             let _ = kill_process(pid, Signal::KILL);
