@@ -163,11 +163,16 @@ fn shown_diff(diff: &str) -> String {
     while !diff.is_char_boundary(end) {
         end -= 1;
     }
-    let mut shown = openoxide_core::visible_text(&diff[..end]);
+    let mut shown = diff[..end].split('\n').map(visible_line).collect::<Vec<_>>().join("\n");
     if end < diff.len() {
         let _ = write!(shown, "\n[the diff has {} bytes, {end} are shown]", diff.len());
     }
     shown
+}
+
+/// A line with everything but plain characters and tabs made visible, so that nothing shown can pose as something else.
+fn visible_line(line: &str) -> String {
+    line.split('\t').map(openoxide_core::visible_text).collect::<Vec<_>>().join("\t")
 }
 
 #[cfg(test)]

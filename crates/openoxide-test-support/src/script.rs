@@ -1,0 +1,103 @@
+//! A model that says what its script says, one step a request.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::{StreamExt, stream};
+use openoxide_model::{
+    HistoryItem, ItemKind, ModelError, ModelEvent, ModelRequest, ModelStream, Provider, Role, Usage,
+};
+use tokio::sync::Notify;
+
+/// One response.
+#[derive(Debug)]
+pub enum Say {
+    /// A message.
+    Text(&'static str),
+    /// A patch, as a freeform call.
+    Patch(String),
+    /// A call of a function with a JSON document.
+    Call(&'static str, String),
+    /// Several patches in one response.
+    Patches(Vec<String>),
+    /// Nothing, until the notify is told; then a message.
+    Wait(Arc<Notify>, &'static str),
+    /// A failure.
+    Fail(&'static str),
+}
+
+/// Answers by its script; without one, by repeating the last prompt behind `re: `.
+#[derive(Default)]
+pub struct ScriptedModel {
+    steps: Mutex<VecDeque<Say>>,
+    calls: Mutex<u32>,
+}
+
+impl ScriptedModel {
+    /// A model with this script.
+    pub fn new(steps: impl IntoIterator<Item = Say>) -> Arc<Self> {
+        Arc::new(Self { steps: Mutex::new(steps.into_iter().collect()), calls: Mutex::new(0) })
+    }
+
+    fn call_id(&self) -> String {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        *calls += 1;
+        format!("call-{calls}")
+    }
+
+    fn patch(&self, input: String) -> HistoryItem {
+        HistoryItem::CustomToolCall { call_id: self.call_id(), name: "apply_patch".to_owned(), input }
+    }
+}
+
+fn message(text: &str) -> Vec<Result<ModelEvent, ModelError>> {
+    vec![
+        Ok(ModelEvent::ItemStarted(ItemKind::Message)),
+        Ok(ModelEvent::TextDelta(text.to_owned())),
+        Ok(ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.to_owned() })),
+        Ok(completed()),
+    ]
+}
+
+fn completed() -> ModelEvent {
+    ModelEvent::Completed { usage: Usage { input_tokens: 10, output_tokens: 2, ..Usage::default() } }
+}
+
+fn items(items: Vec<HistoryItem>) -> Vec<Result<ModelEvent, ModelError>> {
+    items.into_iter().map(|item| Ok(ModelEvent::ItemDone(item))).chain([Ok(completed())]).collect()
+}
+
+impl Provider for ScriptedModel {
+    fn id(&self) -> &str {
+        "script"
+    }
+
+    fn supports_freeform(&self) -> bool {
+        true
+    }
+
+    fn stream(&self, request: ModelRequest<'_>) -> ModelStream {
+        let step = self.steps.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let events = match step {
+            Some(Say::Text(text)) => message(text),
+            Some(Say::Patch(patch)) => items(vec![self.patch(patch)]),
+            Some(Say::Patches(patches)) => items(patches.into_iter().map(|patch| self.patch(patch)).collect()),
+            Some(Say::Call(name, arguments)) => {
+                items(vec![HistoryItem::FunctionCall { call_id: self.call_id(), name: name.to_owned(), arguments }])
+            }
+            Some(Say::Fail(reason)) => vec![Err(ModelError::Config { reason: reason.to_owned() })],
+            Some(Say::Wait(until, text)) => {
+                let told = async move { until.notified().await };
+                return stream::once(told).flat_map(move |()| stream::iter(message(text))).boxed();
+            }
+            None => {
+                let last = request.input.iter().rev().find_map(|item| match &**item {
+                    HistoryItem::Message { role: Role::User, text } => Some(text.as_str()),
+                    _ => None,
+                });
+                message(&format!("re: {}", last.unwrap_or_default()))
+            }
+        };
+        stream::iter(events).boxed()
+    }
+}
