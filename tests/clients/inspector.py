@@ -1,7 +1,7 @@
 """The MCP Inspector from its command line, and `mcpdo`, the scriptable client that comes with it.
 
-The Inspector's own command line declares elicitation and answers every question with `cancel`, so what it shows is a
-denial that is reported and a turn that completes. It starts a server for each call. `mcpdo` keeps a connection and
+The Inspector's own command line declares no elicitation, so what it shows is a turn that completes without the command
+and a result that says nobody could be asked. It starts a server for each call. `mcpdo` keeps a connection and
 lets a script answer, so it approves and replies, in both eras.
 
 usage: inspector.py NODE INSPECTOR_PACKAGE PROGRAM [ARGUMENT]...   (the server's command line last)
@@ -46,11 +46,11 @@ def command_line(inspector, server, era, directory):
         return
     called = inspector(
         *common, "--method", "tools/call", "--tool-name", "openoxide",
-        *call_arguments(prompt="run `touch cancelled.txt`", cwd=directory), "--", *server)
+        *call_arguments(prompt="run `touch unasked.txt`", cwd=directory), "--", *server)
     structured = called["result"]["structuredContent"]
     check(structured["status"] == "completed", structured)
-    check([denial["reason"] for denial in structured["denials"]] == ["cancelled"], structured)
-    check(not os.path.exists(os.path.join(directory, "cancelled.txt")), "the cancelled command did not run")
+    check([denial["reason"] for denial in structured["denials"]] == ["not_askable"], structured)
+    check(not os.path.exists(os.path.join(directory, "unasked.txt")), "the command did not run unasked")
 
 
 def mcpdo_conversation(mcpdo, server, era, directory):
@@ -85,7 +85,7 @@ def main(node, package, server):
         mcpdo = Tool(node, os.path.join(package, "clients/mcpdo/build/mcp-bin.js"), home)
         for era in ("legacy", "auto"):
             command_line(inspector, server, era, directory)
-            print(f"ok: inspector --cli, {era}: tools{', a cancelled approval' * (era == 'legacy')}", file=sys.stderr)
+            print(f"ok: inspector --cli, {era}: tools{', a turn without a command it may not run' * (era == 'legacy')}", file=sys.stderr)
         try:
             for era in ("legacy", "modern"):
                 mcpdo_conversation(mcpdo, server, era, directory)

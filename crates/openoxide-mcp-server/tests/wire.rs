@@ -217,7 +217,8 @@ async fn a_call_that_stops_waiting_leaves_its_turn_running_and_a_reply_fetches_t
     let go = Arc::new(Notify::new());
     let model = ScriptedModel::new([Say::Wait(Arc::clone(&go), "at last")]);
     let mut server = legacy(model, json!({})).await;
-    let running = server.client.ask(1, "tools/call", call("openoxide", json!({ "prompt": "p", "wait_seconds": 0 }))).await;
+    let running =
+        server.client.ask(1, "tools/call", call("openoxide", json!({ "prompt": "p", "wait_seconds": 0 }))).await;
     assert_eq!(running.output()["status"], "running");
     let arguments = json!({ "thread_id": running.output()["threadId"] });
     server.client.request(2, "tools/call", call("openoxide-reply", arguments.clone())).await;
@@ -265,7 +266,8 @@ async fn interrupting_ends_the_turn_for_every_call_attached_to_it() {
 
 #[tokio::test]
 async fn a_query_reads_only_and_a_fork_leaves_the_thread_as_it_was() {
-    let model = ScriptedModel::new([Say::Text("one"), Say::Patch(add_file("a.txt")), Say::Text("asked"), Say::Text("two")]);
+    let model =
+        ScriptedModel::new([Say::Text("one"), Say::Patch(add_file("a.txt")), Say::Text("asked"), Say::Text("two")]);
     let mut server = legacy(model, can_be_asked()).await;
     let first = server.client.ask(1, "tools/call", call("openoxide", json!({ "prompt": "p" }))).await;
     let thread = first.output()["threadId"].clone();
@@ -304,7 +306,8 @@ async fn the_eras_live_side_by_side_and_each_keeps_its_methods() {
 
 #[tokio::test]
 async fn batches_are_answered_where_they_exist_and_refused_elsewhere() {
-    let batch = b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"},7,{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"x\"}]\n";
+    let batch =
+        b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"},7,{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"x\"}]\n";
     let mut old = start(ScriptedModel::new([])).await;
     old.client.initialize("2025-03-26", json!({})).await;
     old.client.send_raw(batch).await;
@@ -355,7 +358,10 @@ async fn progress_rises_and_log_messages_name_their_call() {
     let reply = server.client.ask(3, "tools/call", call("openoxide", json!({ "prompt": "p" }))).await;
     assert!(reply.before.iter().any(|message| message["params"]["data"]["type"] == "item_delta"));
     let quiet = modern(call("openoxide", json!({ "prompt": "p" })), json!({}));
-    assert!(server.client.ask(4, "tools/call", quiet).await.before.is_empty(), "modern requests ask for logs or get none");
+    assert!(
+        server.client.ask(4, "tools/call", quiet).await.before.is_empty(),
+        "modern requests ask for logs or get none"
+    );
 }
 
 /// The wire of one turn with an approval, redacted.

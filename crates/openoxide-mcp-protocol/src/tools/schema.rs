@@ -30,7 +30,28 @@ pub(super) fn schema_of<T: JsonSchema>() -> JsonObject {
     schema.remove("title");
     schema.remove("description");
     flatten_enums(&mut schema);
-    schema
+    let mut schema = Value::Object(schema);
+    tidy(&mut schema);
+    match schema {
+        Value::Object(schema) => schema,
+        _ => JsonObject::new(),
+    }
+}
+
+/// Removes what is Rust's and not the wire's: number formats such as `uint64`, which strict validators warn of, nulls
+/// as defaults, and the line breaks of the source in descriptions.
+fn tidy(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            fields.retain(|key, value| !(key == "format" && value.is_string() || key == "default" && value.is_null()));
+            if let Some(Value::String(text)) = fields.get_mut("description") {
+                *text = text.replace('\n', " ");
+            }
+            fields.values_mut().for_each(tidy);
+        }
+        Value::Array(items) => items.iter_mut().for_each(tidy),
+        _ => {}
+    }
 }
 
 /// Writes `oneOf` of described constants as a plain `enum`: hosts exist that render only that. The words are
