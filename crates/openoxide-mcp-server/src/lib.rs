@@ -27,6 +27,7 @@ use openoxide_core::ThreadManager;
 use openoxide_mcp_protocol::WireError;
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall, StateSeal};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
 
 use calls::Calls;
 use outgoing::Outgoing;
@@ -100,7 +101,9 @@ where
     let (lines, input) = reader::channel();
     let reader = tokio::spawn(reader::read_lines(reader, lines, Arc::clone(&out)));
     let mut writer = tokio::spawn(writer::write_lines(writer, Arc::clone(&out)));
-    let processor = Processor::new(Arc::clone(&shared)).run(input);
+    // Nothing is ever sent here: the processor and each runner hold an end, and the last one dropped is the news.
+    let (alive, mut last_runner) = mpsc::channel(1);
+    let processor = Processor::new(shared, alive).run(input);
     // Nothing is lost by dropping the losers: the end of any of them ends the connection.
     tokio::select! {
         () = processor => tracing::info!("stdin has ended"),
@@ -109,15 +112,9 @@ where
     }
     reader.abort();
     config.manager.shutdown().await;
-    // The turns have ended, so their runners are about to answer; each leaves the table just before it does.
-    let answered = async {
-        while shared.calls.len() > 0 {
-            tokio::task::yield_now().await;
-        }
-        tokio::task::yield_now().await;
-    };
-    // An elapsed time-out means a runner that cannot answer; what is queued is still written.
-    drop(tokio::time::timeout(FLUSH, answered).await);
+    // The turns have ended, so their runners answer and drop their ends. An elapsed time-out means one that cannot; what
+    // is queued is still written.
+    drop(tokio::time::timeout(FLUSH, last_runner.recv()).await);
     out.close();
     if !writer.is_finished() {
         drop(tokio::time::timeout(FLUSH, writer).await);

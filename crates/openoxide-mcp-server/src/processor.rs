@@ -36,13 +36,15 @@ struct Legacy {
 /// One connection's processor.
 pub(crate) struct Processor {
     shared: Arc<Shared>,
+    /// Given to each runner; tells by its last drop that all have ended.
+    alive: mpsc::Sender<()>,
     legacy: Option<Legacy>,
 }
 
 impl Processor {
     /// A connection that has said nothing yet.
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, legacy: None }
+    pub(crate) fn new(shared: Arc<Shared>, alive: mpsc::Sender<()>) -> Self {
+        Self { shared, alive, legacy: None }
     }
 
     /// Serves lines until the reader drops its end.
@@ -268,7 +270,8 @@ impl Processor {
             cancelled: tokio::sync::Notify::new(),
         });
         let wait_seconds = tool_call.wait_seconds();
-        let task = Task { shared: Arc::clone(shared), open, responder, wait_seconds, binding };
+        let task =
+            Task { shared: Arc::clone(shared), open, responder, wait_seconds, binding, alive: self.alive.clone() };
         let manager = Arc::clone(&shared.manager);
         match (parked, tool_call) {
             (Some((parked, answers)), _) => {

@@ -10,6 +10,7 @@ use openoxide_core::{ApprovalId, DenialReason, Event, Op, Thread, TurnId};
 use openoxide_mcp_protocol::request_state::ParkedCall;
 use openoxide_mcp_protocol::{CancelledParams, Era, input_required, notification, request, tool_error};
 use serde_json::Value;
+use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
 
 use crate::Shared;
@@ -33,6 +34,8 @@ pub(crate) struct Task {
     pub(crate) wait_seconds: Option<f64>,
     /// The tool and canonical arguments, to bind a parked call to.
     pub(crate) binding: (String, String),
+    /// Dropped when the call has its answer.
+    pub(crate) alive: mpsc::Sender<()>,
 }
 
 /// How a stay at a turn ended.
@@ -45,7 +48,7 @@ enum End {
 
 /// Runs a call to its answer. `admit` finds its place; it may block for a moment.
 pub(crate) async fn run(task: Task, admit: impl FnOnce() -> Admission + Send) {
-    let Task { shared, open, responder, wait_seconds, binding } = task;
+    let Task { shared, open, responder, wait_seconds, binding, alive } = task;
     let call = Arc::clone(&open.call);
     let work = async {
         match admit() {
@@ -67,6 +70,7 @@ pub(crate) async fn run(task: Task, admit: impl FnOnce() -> Admission + Send) {
         End::Answer(answer) => responder.answer_call(Ok(&answer), &call.gate),
         End::Cancelled => drop(responder),
     }
+    drop(alive);
 }
 
 /// One call's stay at one turn.

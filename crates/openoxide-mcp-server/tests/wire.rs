@@ -1,4 +1,5 @@
 //! Drives `serve` over an in-memory duplex with a scripted model: what a client sees on the wire, in both eras.
+#![allow(clippy::unwrap_used, reason = "what cannot be unwrapped has failed the test")]
 
 use std::path::Path;
 use std::sync::Arc;
