@@ -105,14 +105,21 @@ impl Thread {
         std::mem::take(&mut running.steers)
     }
 
-    /// Puts a question. The receiver gets its decision, or is closed with the turn.
-    pub(crate) fn ask(&self, request: ApprovalRequest) -> oneshot::Receiver<Decision> {
-        let (answer, decision) = oneshot::channel();
-        let request = Arc::new(request);
+    /// Puts questions. Whoever hears of the first finds all of them pending. Each receiver gets its decision, or is
+    /// closed with the turn.
+    pub(crate) fn ask(&self, requests: Vec<ApprovalRequest>) -> Vec<oneshot::Receiver<Decision>> {
+        let requests: Vec<_> = requests.into_iter().map(Arc::new).collect();
         let mut state = lock(&self.state);
-        state.pending.push(Pending { request: Arc::clone(&request), answer });
-        self.hub.emit(Event::ApprovalRequested { turn_id: request.turn_id, request });
-        decision
+        let mut decisions = Vec::with_capacity(requests.len());
+        for request in &requests {
+            let (answer, decision) = oneshot::channel();
+            state.pending.push(Pending { request: Arc::clone(request), answer });
+            decisions.push(decision);
+        }
+        for request in requests {
+            self.hub.emit(Event::ApprovalRequested { turn_id: request.turn_id, request });
+        }
+        decisions
     }
 
     /// Settles a question that nobody answered in time, unless it was settled just before.

@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use openoxide_model::{HistoryItem, ModelRequest, ModelStream, Role, Usage};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::repair::missing_outputs;
@@ -266,7 +267,7 @@ impl<'a> Driver<'a> {
             Action::RequestModel => self.request(),
             Action::DropModel => self.stream = None,
             Action::Prepare(call) => self.prepare(call),
-            Action::Ask(call, question) => self.ask(call, question),
+            Action::Ask(questions) => self.ask(questions),
             Action::Run(call, item_id) => self.run_call(call, item_id),
             Action::StopCalls => {
                 if let Some(ending) = self.thread.sessions.terminate(Some(self.turn.turn_id)) {
@@ -338,16 +339,27 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn ask(&mut self, call: CallIndex, question: Question) {
-        let id = ApprovalId::new();
-        let decision = self.thread.ask(ApprovalRequest {
-            id,
-            thread_id: self.thread.id(),
-            turn_id: self.turn.turn_id,
-            call_id: self.state.call(call).call_id.clone(),
-            justification: question.justification,
-            action: question.action,
-        });
+    fn ask(&mut self, questions: Vec<(CallIndex, Question)>) {
+        let (calls, requests): (Vec<_>, Vec<_>) = questions
+            .into_iter()
+            .map(|(call, question)| {
+                let request = ApprovalRequest {
+                    id: ApprovalId::new(),
+                    thread_id: self.thread.id(),
+                    turn_id: self.turn.turn_id,
+                    call_id: self.state.call(call).call_id.clone(),
+                    justification: question.justification,
+                    action: question.action,
+                };
+                ((call, request.id), request)
+            })
+            .unzip();
+        for ((call, id), decision) in calls.into_iter().zip(self.thread.ask(requests)) {
+            self.await_decision(call, id, decision);
+        }
+    }
+
+    fn await_decision(&mut self, call: CallIndex, id: ApprovalId, decision: oneshot::Receiver<Decision>) {
         let (thread, limit) = (Arc::clone(self.thread), self.thread.core.config.approval_timeout);
         self.questions.push(
             async move {

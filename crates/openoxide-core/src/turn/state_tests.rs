@@ -57,7 +57,10 @@ fn short(action: &Action) -> String {
         Action::RequestModel => "request".into(),
         Action::DropModel => "drop model".into(),
         Action::Prepare(call) => format!("prepare {call}"),
-        Action::Ask(call, _) => format!("ask {call}"),
+        Action::Ask(questions) => {
+            let calls: Vec<_> = questions.iter().map(|(call, _)| call.to_string()).collect();
+            format!("ask {}", calls.join(", "))
+        }
         Action::Run(call, item) => format!("run {call} as {item}"),
         Action::StopCalls => "stop calls".into(),
         Action::End(status) => format!("end {status:?}"),
@@ -153,8 +156,8 @@ fn reasoning_is_kept_with_the_item_that_follows_it_or_not_at_all() {
 fn questions_of_parallel_calls_go_out_together_and_calls_run_side_by_side() {
     let mut machine = Machine::started(ApprovalPolicy::Untrusted);
     assert_eq!(machine.calls(&["a", "b"]), ["drop model", "usage 2", "prepare 0", "prepare 1"]);
-    assert_eq!(machine.step(Input::Prepared(0, ready(Some(command("a")), false))), ["ask 0"]);
-    assert_eq!(machine.step(Input::Prepared(1, ready(Some(command("b")), false))), ["ask 1"]);
+    assert_eq!(machine.step(Input::Prepared(0, ready(Some(command("a")), false))), [""; 0]);
+    assert_eq!(machine.step(Input::Prepared(1, ready(Some(command("b")), false))), ["ask 0, 1"]);
     assert_eq!(machine.step(Input::Decided(1, Decision::Approve)), ["started 1", "run 1 as 1"]);
     assert_eq!(machine.step(Input::Decided(0, Decision::Approve)), ["started 2", "run 0 as 2"]);
     assert_eq!(machine.step(Input::CallDone(0, done("A"))), ["append output a: A", "completed 2 Completed"]);

@@ -89,8 +89,8 @@ pub(crate) enum Action {
     DropModel,
     /// Find out what a call comes down to.
     Prepare(CallIndex),
-    /// Put a question.
-    Ask(CallIndex, Question),
+    /// Put these questions, all at once.
+    Ask(Vec<(CallIndex, Question)>),
     /// Run a call under this item.
     Run(CallIndex, u64),
     /// Send SIGTERM to the turn's commands and forget calls that only read.

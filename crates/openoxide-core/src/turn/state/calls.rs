@@ -1,6 +1,6 @@
 //! What becomes of the calls of one response: prepared, asked, run, over.
 //!
-//! All are prepared at once, so that their questions go out together. Calls that only read and commands run side by
+//! All are prepared at once, and their questions are held until all are, so that they go out together. Calls that only read and commands run side by
 //! side; a call that changes files ("exclusive") runs alone, after those before it and ahead of those after it. What
 //! was prepared while earlier calls were still to run is prepared again at its turn, and asked again if it has come to
 //! mean something else.
@@ -34,6 +34,8 @@ pub(super) enum Stage {
     Preparing,
     /// To be prepared again when every earlier call is over.
     Later,
+    /// Its question waits for those of the other calls.
+    ToAsk,
     Asked,
     Ready,
     Running,
@@ -70,15 +72,12 @@ impl TurnState {
             Prepared::Ready { item, question, exclusive } => {
                 let slot = &mut self.calls[index];
                 let settled = question.as_ref().is_none_or(|question| slot.approved.as_ref() == Some(&question.action));
-                let asks = question
-                    .as_ref()
-                    .filter(|question| {
-                        !settled && approvals::must_ask(self.rules.policy, question, &self.rules.remembered)
-                    })
-                    .cloned();
+                let asks = !settled
+                    && question.as_ref().is_some_and(|question| {
+                        approvals::must_ask(self.rules.policy, question, &self.rules.remembered)
+                    });
                 (slot.item, slot.question, slot.exclusive, slot.fresh) = (Some(item), question, exclusive, fresh);
-                slot.stage = if asks.is_some() { Stage::Asked } else { Stage::Ready };
-                actions.extend(asks.map(|question| Action::Ask(index, question)));
+                slot.stage = if asks { Stage::ToAsk } else { Stage::Ready };
             }
         }
         self.advance(actions);
@@ -146,6 +145,23 @@ impl TurnState {
         }
     }
 
+    /// Puts the questions that are held, once nothing is being prepared that may add one.
+    fn ask_together(&mut self, actions: &mut Actions) {
+        if self.calls.iter().any(|slot| slot.stage == Stage::Preparing) {
+            return;
+        }
+        let mut questions = Vec::new();
+        for (index, slot) in self.calls.iter_mut().enumerate() {
+            if let (Stage::ToAsk, Some(question)) = (slot.stage, &slot.question) {
+                questions.push((index, question.clone()));
+                slot.stage = Stage::Asked;
+            }
+        }
+        if !questions.is_empty() {
+            actions.push(Action::Ask(questions));
+        }
+    }
+
     /// Starts every call that may run now; with none left, goes on to the next step or the end.
     pub(super) fn advance(&mut self, actions: &mut Actions) {
         for index in 0..self.calls.len() {
@@ -166,6 +182,7 @@ impl TurnState {
                 _ => {}
             }
         }
+        self.ask_together(actions);
         if self.calls.iter().any(|slot| slot.stage != Stage::Done) {
             return;
         }
