@@ -105,19 +105,8 @@ pub(crate) fn decision_word(decision: &Decision) -> String {
     match decision {
         Decision::Approve => "approved".to_owned(),
         Decision::ApproveForThread => "approved_for_thread".to_owned(),
-        Decision::Deny { reason, .. } => format!("denied: {}", reason_word(*reason)),
+        Decision::Deny { reason, .. } => format!("denied: {}", reason.as_str()),
         Decision::DenyAndStop { .. } => "denied_and_stopped".to_owned(),
-    }
-}
-
-fn reason_word(reason: DenialReason) -> &'static str {
-    match reason {
-        DenialReason::Declined => "declined",
-        DenialReason::Cancelled => "cancelled",
-        DenialReason::Error => "error",
-        DenialReason::TimedOut => "timed_out",
-        DenialReason::Disconnected => "disconnected",
-        DenialReason::NotAskable => "not_askable",
     }
 }
 

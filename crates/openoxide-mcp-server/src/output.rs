@@ -9,13 +9,18 @@ use openoxide_mcp_protocol::{
 };
 use serde_json::Value;
 
-/// The result of a turn that has ended.
-pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
-    let status = match result.status {
+/// How a turn that has ended stands, in the wire's words.
+pub(crate) fn status(result: &TurnResult) -> CallStatus {
+    match result.status {
         TurnStatus::Completed => CallStatus::Completed,
         TurnStatus::Interrupted => CallStatus::Interrupted,
         _ => CallStatus::Failed,
-    };
+    }
+}
+
+/// The result of a turn that has ended.
+pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
+    let status = status(result);
     let usage = &result.usage;
     let output = ToolOutput {
         content: result.content.clone(),

@@ -152,14 +152,9 @@ fn data_of(event: &Event) -> Option<EventData<'_>> {
         Event::Usage { usage, .. } => EventData::Usage { usage: *usage },
         Event::Plan { steps, .. } => EventData::Plan { plan: steps },
         Event::Warning { message, .. } => EventData::Warning { message },
-        Event::TurnEnded { result, .. } => EventData::TurnEnded {
-            status: match result.status {
-                openoxide_core::TurnStatus::Completed => CallStatus::Completed,
-                openoxide_core::TurnStatus::Interrupted => CallStatus::Interrupted,
-                _ => CallStatus::Failed,
-            },
-            duration_ms: result.duration_ms,
-        },
+        Event::TurnEnded { result, .. } => {
+            EventData::TurnEnded { status: crate::output::status(result), duration_ms: result.duration_ms }
+        }
         _ => return None,
     })
 }

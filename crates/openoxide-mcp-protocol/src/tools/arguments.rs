@@ -2,13 +2,12 @@
 //!
 //! The rules come from the same schema that is listed, so that what is shown and what is accepted cannot drift apart.
 
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::ToolCallError;
-use super::schema::{enum_words, schema_of};
+use super::schema::{TOOLS, enum_words};
 
 /// The refusal of `tool`'s arguments for the reason `message` gives.
 pub(super) fn bad<T>(tool: &str, message: &str) -> Result<T, ToolCallError> {
@@ -16,10 +15,7 @@ pub(super) fn bad<T>(tool: &str, message: &str) -> Result<T, ToolCallError> {
 }
 
 /// Reads the arguments of `tool`.
-pub(super) fn read<T: DeserializeOwned + JsonSchema>(
-    tool: &str,
-    arguments: Option<&RawValue>,
-) -> Result<T, ToolCallError> {
+pub(super) fn read<T: DeserializeOwned>(tool: &str, arguments: Option<&RawValue>) -> Result<T, ToolCallError> {
     let text = arguments.map_or("{}", RawValue::get);
     let given: Value = match serde_json::from_str(text) {
         Ok(given) => given,
@@ -28,7 +24,7 @@ pub(super) fn read<T: DeserializeOwned + JsonSchema>(
     let Value::Object(given) = given else {
         return bad(tool, "arguments must be an object");
     };
-    let schema = fields_of::<T>();
+    let schema = fields_of(tool);
     let mut fields = Map::new();
     for (key, value) in given {
         let name = snake_case(&key);
@@ -128,8 +124,10 @@ fn short(value: &Value) -> String {
     }
 }
 
-fn fields_of<T: JsonSchema>() -> Vec<Field> {
-    let schema = schema_of::<T>();
+/// The fields of a listed tool. The listing is made once and serves every call.
+fn fields_of(tool: &str) -> Vec<Field> {
+    let Some(listed) = TOOLS.iter().find(|listed| listed.name == tool) else { return Vec::new() };
+    let schema = &listed.input_schema;
     let required: Vec<&str> =
         schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = schema.get("properties").and_then(Value::as_object);

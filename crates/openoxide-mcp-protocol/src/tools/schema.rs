@@ -17,25 +17,19 @@ pub(super) fn enum_words(property: &Value) -> Vec<String> {
 }
 
 /// The JSON Schema of one of our structs, without references, titles or dialect.
-pub(super) fn schema_of<T: JsonSchema>() -> JsonObject {
+fn schema_of<T: JsonSchema>() -> JsonObject {
     let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
     let schema = settings.into_generator().into_root_schema_for::<T>();
-    let mut schema = match schema.to_value() {
-        Value::Object(schema) => schema,
-        _ => JsonObject::new(),
-    };
+    let mut schema = schema.to_value();
+    tidy(&mut schema);
+    let Value::Object(mut schema) = schema else { return JsonObject::new() };
     schema.remove("title");
     schema.remove("description");
     flatten_enums(&mut schema);
-    let mut schema = Value::Object(schema);
-    tidy(&mut schema);
-    match schema {
-        Value::Object(schema) => schema,
-        _ => JsonObject::new(),
-    }
+    schema
 }
 
 /// Removes what is Rust's and not the wire's: number formats such as `uint64`, which strict validators warn of, nulls
