@@ -16,6 +16,24 @@ pub enum SandboxError {
         /// The mode asked for.
         mode: SandboxMode,
     },
+    /// A directory that was to be writable cannot be resolved.
+    #[error("writable directory {} cannot be used: {source}; name an existing directory", path.display())]
+    WritableRoot {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The whole file system would be writable.
+    #[error(
+        "{} cannot be a writable directory of `workspace-write`: nothing would be protected; work in a project's \
+         directory, or use `danger-full-access`",
+        path.display()
+    )]
+    RootIsWritable {
+        /// The directory as it was given.
+        path: PathBuf,
+    },
     /// There is no program to run.
     #[error("the command is empty; name a program")]
     EmptyCommand,
@@ -135,12 +153,13 @@ impl SandboxError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::NotEnforced { .. } => ErrorKind::Denied,
+            Self::NotEnforced { .. } | Self::RootIsWritable { .. } => ErrorKind::Denied,
             Self::EmptyCommand
             | Self::NulByte { .. }
             | Self::EnvName { .. }
             | Self::TooLarge { .. }
             | Self::Cwd { .. }
+            | Self::WritableRoot { .. }
             | Self::CommandNotFound { .. }
             | Self::Exec { .. }
             | Self::StdinClosed

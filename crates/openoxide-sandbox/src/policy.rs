@@ -1,0 +1,226 @@
+//! What commands of one thread may touch, in words of the configuration ([`SandboxPolicy`]), and the same for one
+//! machine in full paths ([`Confinement`]). Turning the one into the other looks at directories and changes nothing;
+//! enforcing it is the supervisor's part (`supervisor/confine.rs`), choosing it the server's.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{SandboxError, SandboxMode};
+
+/// Names that nobody but the user may create or change beneath a writable root: what git, this agent and its kin take
+/// orders from. Compared without regard to case.
+pub const PROTECTED_NAMES: [&str; 4] = [".git", ".openoxide", ".codex", ".agents"];
+
+/// `[sandbox_workspace_write]`: what `workspace-write` allows beside the workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WorkspaceWrite {
+    /// More directories to write in, absolute.
+    pub writable_roots: Vec<PathBuf>,
+    /// Whether commands reach the network.
+    pub network_access: bool,
+    /// Leaves `/tmp` read-only.
+    pub exclude_slash_tmp: bool,
+    /// Leaves the directory that `TMPDIR` names read-only.
+    pub exclude_tmpdir_env_var: bool,
+}
+
+/// What commands of one thread may touch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxPolicy {
+    /// How far they reach.
+    pub mode: SandboxMode,
+    /// The thread's directory, absolute. Never the directory a single command asks for.
+    pub workspace: PathBuf,
+    /// What `workspace-write` allows beside it.
+    pub workspace_write: WorkspaceWrite,
+}
+
+/// Places of the user that a policy speaks of. The command line fills it in; nothing here reads the environment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Surroundings {
+    /// The user's home, where credentials of other programs lie.
+    pub home: Option<PathBuf>,
+    /// What `TMPDIR` names.
+    pub tmpdir: Option<PathBuf>,
+    /// The home of OpenOxide: its keys and rollouts, which commands never see, and the ledgers of placeholders.
+    pub state: Option<PathBuf>,
+}
+
+/// A directory that a command may write in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WritableRoot {
+    /// Without links.
+    pub path: PathBuf,
+    /// Whether [`PROTECTED_NAMES`] that do not exist in it are kept from being created. So it is for workspaces, and
+    /// not for directories of temporary files.
+    pub is_workspace: bool,
+}
+
+/// A policy on this machine. All paths are absolute and without links.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Confinement {
+    /// How far the command reaches.
+    pub mode: SandboxMode,
+    /// Where it may write; empty unless the mode is `workspace-write`. Outer directories come before inner ones.
+    pub writable: Vec<WritableRoot>,
+    /// Files and directories that it can neither read nor list; empty in full access.
+    pub hidden: Vec<PathBuf>,
+    /// Whether it reaches the network.
+    pub network: bool,
+    /// Where the ledgers of placeholders are kept.
+    pub ledgers: Option<PathBuf>,
+}
+
+/// Credentials of well-known programs, beneath the user's home.
+const CREDENTIALS: [&str; 22] = [
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".gnupg",
+    ".kube",
+    ".netrc",
+    ".git-credentials",
+    ".npmrc",
+    ".pypirc",
+    ".pgpass",
+    ".docker/config.json",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".config/gh",
+    ".config/gcloud",
+    ".config/git/credentials",
+    ".config/hub",
+    ".codex/auth.json",
+    ".claude/.credentials.json",
+    ".gemini/oauth_creds.json",
+    ".local/share/keyrings",
+    ".password-store",
+];
+
+impl SandboxPolicy {
+    /// The policy on this machine.
+    ///
+    /// # Errors
+    /// A workspace or configured root that cannot be resolved, or one so wide that nothing would be protected.
+    pub fn confinement(&self, surroundings: &Surroundings) -> Result<Confinement, SandboxError> {
+        let mut confinement =
+            Confinement { mode: self.mode, writable: Vec::new(), hidden: Vec::new(), network: true, ledgers: None };
+        if self.mode == SandboxMode::DangerFullAccess {
+            return Ok(confinement);
+        }
+        confinement.network = self.mode == SandboxMode::WorkspaceWrite && self.workspace_write.network_access;
+        if self.mode == SandboxMode::WorkspaceWrite {
+            confinement.writable = self.writable(surroundings)?;
+            confinement.ledgers = surroundings.state.as_ref().map(|state| state.join("run"));
+        }
+        let workspace = self.workspace.canonicalize().ok();
+        let contains_workspace =
+            |path: &Path| workspace.as_deref().is_some_and(|workspace| workspace.starts_with(path));
+        let credentials = surroundings.home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
+        confinement.hidden = credentials
+            .chain(surroundings.state.clone())
+            .filter_map(|path| path.canonicalize().ok())
+            // Whoever works inside such a directory has been sent there.
+            .filter(|path| !contains_workspace(path))
+            .collect();
+        confinement.hidden.sort();
+        confinement.hidden.dedup();
+        Ok(confinement)
+    }
+
+    fn writable(&self, surroundings: &Surroundings) -> Result<Vec<WritableRoot>, SandboxError> {
+        let options = &self.workspace_write;
+        let mut roots: Vec<WritableRoot> = Vec::new();
+        for root in std::iter::once(&self.workspace).chain(&options.writable_roots) {
+            let path =
+                root.canonicalize().map_err(|source| SandboxError::WritableRoot { path: root.clone(), source })?;
+            if path.parent().is_none() {
+                return Err(SandboxError::RootIsWritable { path: root.clone() });
+            }
+            roots.push(WritableRoot { path, is_workspace: true });
+        }
+        let slash_tmp = (!options.exclude_slash_tmp).then(|| PathBuf::from("/tmp"));
+        let tmpdir = surroundings.tmpdir.clone().filter(|_| !options.exclude_tmpdir_env_var);
+        for path in slash_tmp.into_iter().chain(tmpdir) {
+            // One that does not exist cannot be written in, and is no reason to refuse the command.
+            let path = path.canonicalize().ok().filter(|path| path.is_dir() && path.parent().is_some());
+            roots.extend(path.map(|path| WritableRoot { path, is_workspace: false }));
+        }
+        roots.sort_by(|a, b| a.path.cmp(&b.path).then(b.is_workspace.cmp(&a.is_workspace)));
+        roots.dedup_by(|later, first| later.path == first.path);
+        Ok(roots)
+    }
+}
+
+impl Confinement {
+    /// Whether the path, absolute and without links, is one that the command must not see.
+    #[must_use]
+    pub fn hides(&self, path: &Path) -> bool {
+        self.hidden.iter().any(|hidden| path.starts_with(hidden))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(mode: SandboxMode, workspace: &Path) -> SandboxPolicy {
+        SandboxPolicy { mode, workspace: workspace.into(), workspace_write: WorkspaceWrite::default() }
+    }
+
+    #[test]
+    fn full_access_confines_nothing() {
+        let confinement =
+            policy(SandboxMode::DangerFullAccess, Path::new("/nowhere")).confinement(&Surroundings::default());
+        let confinement = confinement.unwrap();
+        assert!(confinement.network && confinement.writable.is_empty() && confinement.hidden.is_empty());
+    }
+
+    #[test]
+    fn read_only_writes_nowhere_and_hides_credentials() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        std::fs::create_dir_all(home.join(".ssh")).unwrap();
+        std::fs::create_dir_all(home.join(".openoxide")).unwrap();
+        let surroundings =
+            Surroundings { home: Some(home.clone()), state: Some(home.join(".openoxide")), ..Surroundings::default() };
+        let confinement = policy(SandboxMode::ReadOnly, &home).confinement(&surroundings).unwrap();
+        assert!(!confinement.network && confinement.writable.is_empty());
+        assert!(confinement.hides(&home.join(".ssh/id")) && confinement.hides(&home.join(".openoxide/auth.json")));
+        assert!(!confinement.hides(&home.join(".sshd")));
+        // A thread that works inside one sees it.
+        let inside = policy(SandboxMode::ReadOnly, &home.join(".ssh")).confinement(&surroundings).unwrap();
+        assert!(!inside.hides(&home.join(".ssh/id")));
+    }
+
+    #[test]
+    fn outer_roots_come_before_inner_ones_and_each_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(dir.join("tmp/work")).unwrap();
+        let surroundings = Surroundings { tmpdir: Some(dir.join("tmp")), ..Surroundings::default() };
+        let mut policy = policy(SandboxMode::WorkspaceWrite, &dir.join("tmp/work"));
+        policy.workspace_write = WorkspaceWrite {
+            writable_roots: vec![dir.join("tmp")],
+            exclude_slash_tmp: true,
+            ..WorkspaceWrite::default()
+        };
+        let roots = policy.confinement(&surroundings).unwrap().writable;
+        let expected = [dir.join("tmp"), dir.join("tmp/work")];
+        assert_eq!(roots.iter().map(|root| &root.path).collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
+        assert!(roots.iter().all(|root| root.is_workspace));
+    }
+
+    #[test]
+    fn a_root_that_cannot_be_is_refused_by_name() {
+        let error =
+            policy(SandboxMode::WorkspaceWrite, Path::new("/")).confinement(&Surroundings::default()).unwrap_err();
+        assert!(matches!(error, SandboxError::RootIsWritable { .. }), "{error}");
+        let error = policy(SandboxMode::WorkspaceWrite, Path::new("/no such place"))
+            .confinement(&Surroundings::default())
+            .unwrap_err();
+        assert!(error.to_string().contains("/no such place"), "{error}");
+    }
+}
