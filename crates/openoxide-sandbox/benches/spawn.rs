@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use openoxide_sandbox::{CommandSpec, DEFAULT_OUTPUT_LIMIT, Launcher, SandboxMode};
+use openoxide_sandbox::{CommandSpec, DEFAULT_OUTPUT_LIMIT, Launcher, SandboxPolicy, Surroundings};
 
 const HELPER: &str = env!("CARGO_BIN_EXE_sandbox-test-helper");
 
@@ -53,13 +53,13 @@ fn supervised_from_a_large_server(bencher: divan::Bencher) {
 
 fn supervise(bencher: divan::Bencher, tty: bool) {
     let runtime = runtime();
-    let launcher = Launcher::new(HELPER.into());
+    let launcher = Launcher::new(HELPER.into(), Surroundings::default());
     let spec = CommandSpec {
         argv: vec!["/bin/true".to_owned()],
         cwd: "/".into(),
         env: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
         tty,
-        mode: SandboxMode::DangerFullAccess,
+        policy: SandboxPolicy::full_access(),
         output_limit: DEFAULT_OUTPUT_LIMIT,
         thread_marker: None,
     };

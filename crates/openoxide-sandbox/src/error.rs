@@ -5,16 +5,30 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::SandboxMode;
+use crate::refusal::Tried;
 
 /// Why a command could not be started or reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
-    /// The mode is not one that this build enforces.
-    #[error("sandbox mode `{}` is refused: this build cannot enforce it yet; allowed: `danger-full-access`", mode.as_str())]
-    NotEnforced {
+    /// Nothing here can hold a command to the mode, and a mode that cannot be enforced is refused.
+    #[error(
+        "sandbox mode `{}` cannot be enforced here ({}); {}",
+        mode.as_str(), crate::refusal::tried_line(tried), crate::refusal::mend()
+    )]
+    Unavailable {
         /// The mode asked for.
         mode: SandboxMode,
+        /// Each means that was tried, and why it did not work.
+        tried: Vec<Tried>,
+    },
+    /// The confinement cannot be set up for this command, which is therefore not run.
+    #[error("the sandbox could not be set up: {what}: {source}")]
+    Confine {
+        /// What was being done, and to which path.
+        what: String,
+        /// What the system says.
+        source: io::Error,
     },
     /// A directory that was to be writable cannot be resolved.
     #[error("writable directory {} cannot be used: {source}; name an existing directory", path.display())]
@@ -153,7 +167,7 @@ impl SandboxError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::NotEnforced { .. } | Self::RootIsWritable { .. } => ErrorKind::Denied,
+            Self::Unavailable { .. } | Self::Confine { .. } | Self::RootIsWritable { .. } => ErrorKind::Denied,
             Self::EmptyCommand
             | Self::NulByte { .. }
             | Self::EnvName { .. }

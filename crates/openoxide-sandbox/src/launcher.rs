@@ -7,31 +7,53 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::OwnedReadHalf;
 
-use crate::link::{self, Record, Records, Step};
+use crate::backend::Backend;
+use crate::link::{self, Manner, Record, Records};
 use crate::pump::Pump;
+use crate::refusal::{Refusal, Tried};
 use crate::terminal::{self, Ends};
-use crate::{CommandSpec, HELPER_ARG, RunningCommand, SandboxError};
+use crate::{CommandSpec, Confinement, HELPER_ARG, RunningCommand, SandboxError, SandboxMode, Surroundings};
 
 /// How long a supervisor may take to start its command. Far above what it needs, so that only a system that is stuck
 /// meets it.
-const START_LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// Starts commands. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Launcher {
-    helper: Arc<Path>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    helper: PathBuf,
+    surroundings: Surroundings,
+    /// The place in [`Backend::ALL`] of the one that worked last; it is tried first.
+    worked: AtomicUsize,
 }
 
 impl Launcher {
-    /// Takes the path of this program, whose `main` calls [`crate::dispatch_helper`] first.
+    /// Takes the path of this program, whose `main` calls [`crate::dispatch_helper`] first, and the user's places.
     #[must_use]
-    pub fn new(helper: PathBuf) -> Self {
-        Self { helper: helper.into() }
+    pub fn new(helper: PathBuf, surroundings: Surroundings) -> Self {
+        Self { shared: Arc::new(Shared { helper, surroundings, worked: AtomicUsize::new(0) }) }
+    }
+
+    /// The program that is the supervisor.
+    pub(crate) fn helper(&self) -> &Path {
+        &self.shared.helper
+    }
+
+    /// The places of the user that policies speak of.
+    #[must_use]
+    pub fn surroundings(&self) -> &Surroundings {
+        &self.shared.surroundings
     }
 
     /// Starts a command and returns once it runs.
@@ -39,11 +61,46 @@ impl Launcher {
     /// Dropping the future ends what was started. It has to be called within a tokio runtime that drives IO and time.
     ///
     /// # Errors
-    /// Where the mode is not enforced, the command cannot be run as asked, or the system refuses.
+    /// Where the mode cannot be enforced, the command cannot be run as asked, or the system refuses.
     pub async fn spawn(&self, mut spec: CommandSpec) -> Result<RunningCommand, SandboxError> {
         spec.check()?;
         spec.mark();
-        let request = link::encode_request(&spec)?;
+        let confinement = spec.policy.confinement(self.surroundings())?;
+        let mut tried = Vec::new();
+        for backend in self.backends(confinement.mode) {
+            match self.start(&spec, &confinement, backend).await {
+                Ok(command) => {
+                    self.worked_with(backend);
+                    return Ok(command);
+                }
+                Err(Refusal::Unavailable { what, source }) => tried.push(Tried { backend, what, source }),
+                Err(Refusal::Failed(error)) => return Err(error),
+            }
+        }
+        Err(SandboxError::Unavailable { mode: confinement.mode, tried })
+    }
+
+    /// What can hold the mode, in the order in which it is tried: what worked last, then the best first.
+    pub(crate) fn backends(&self, mode: SandboxMode) -> impl Iterator<Item = Backend> + use<> {
+        let last = Backend::ALL[self.shared.worked.load(Ordering::Relaxed)];
+        let others = Backend::ALL.into_iter().filter(move |backend| *backend != last);
+        let all = std::iter::once(last).chain(others).filter(move |backend| backend.can_hold(mode));
+        // Where nothing is confined there is nothing to choose.
+        all.take(if mode == SandboxMode::DangerFullAccess { 1 } else { usize::MAX })
+    }
+
+    pub(crate) fn worked_with(&self, backend: Backend) {
+        let place = Backend::ALL.iter().position(|known| *known == backend).unwrap_or(0);
+        self.shared.worked.store(place, Ordering::Relaxed);
+    }
+
+    async fn start(
+        &self,
+        spec: &CommandSpec,
+        confinement: &Confinement,
+        backend: Backend,
+    ) -> Result<RunningCommand, Refusal> {
+        let request = link::encode_request(spec, confinement, Manner { backend, probe: false, stdin: false })?;
         let io = |what| move |source| SandboxError::Io { what, source };
         let Ends { ours, theirs } = match spec.tty {
             false => terminal::pipe().map_err(io("making a pipe"))?,
@@ -58,10 +115,10 @@ impl Launcher {
             other => other.map_err(io("sending the request"))?,
         };
         let mut start = Start {
-            child: Reaper(Some(self.start_helper(&spec, their_socket, theirs)?)),
+            child: Reaper(Some(self.start_helper(spec, their_socket, theirs)?)),
             records: Records::default(),
-            helper: &self.helper,
-            spec: &spec,
+            helper: self.helper(),
+            spec,
         };
         // The write half is the lifeline: dropping it tells the supervisor to end everything.
         let (mut control, lifeline) =
@@ -80,8 +137,8 @@ impl Launcher {
             start.pid(&mut control).await
         };
         let seconds = START_LIMIT.as_secs();
-        let pid =
-            tokio::time::timeout(START_LIMIT, answer).await.unwrap_or(Err(SandboxError::HelperTimeout { seconds }))?;
+        let late = || Err(SandboxError::HelperTimeout { seconds }.into());
+        let pid = tokio::time::timeout(START_LIMIT, answer).await.unwrap_or_else(|_| late())?;
         let Start { child, records, .. } = start;
         let pump = Pump::new(child, control, records, Arc::clone(&output), pid, spec.output_limit);
         let terminal = spec.tty.then_some(output);
@@ -93,10 +150,10 @@ impl Launcher {
     /// Three plain descriptors and no work between fork and exec: so the standard library can use `posix_spawn`,
     /// whose cost does not grow with this process. The environment is empty, because every command could read it.
     fn start_helper(&self, spec: &CommandSpec, socket: UnixStream, output: OwnedFd) -> Result<Child, SandboxError> {
-        let failed = |source| SandboxError::HelperStart { helper: self.helper.to_path_buf(), source };
+        let failed = |source| SandboxError::HelperStart { helper: self.helper().to_path_buf(), source };
         let errors = output.try_clone().map_err(failed)?;
         #[expect(clippy::disallowed_methods, reason = "this is the sandbox crate")]
-        let mut command = std::process::Command::new(&*self.helper);
+        let mut command = std::process::Command::new(self.helper());
         command.arg(HELPER_ARG).args(&spec.thread_marker).env_clear();
         command.stdin(Stdio::from(OwnedFd::from(socket))).stdout(Stdio::from(output)).stderr(Stdio::from(errors));
         // Our copies of the command's ends are closed with `command` on return.
@@ -121,45 +178,34 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    async fn pid(&mut self, control: &mut OwnedReadHalf) -> Result<u32, SandboxError> {
+    async fn pid(&mut self, control: &mut OwnedReadHalf) -> Result<u32, Refusal> {
         let mut bytes = [0; 64];
+        let (mut detail, mut exit) = (Vec::new(), None);
         loop {
             control.readable().await.map_err(|source| SandboxError::Io { what: "hearing the supervisor", source })?;
             let read = match control.try_read(&mut bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 // A supervisor that died with the request unread resets the connection.
-                Err(_) | Ok(0) => return Err(SandboxError::HelperLost { helper: self.helper.to_path_buf() }),
+                Err(_) | Ok(0) => return Err(SandboxError::HelperLost { helper: self.helper.to_path_buf() }.into()),
                 Ok(read) => read,
             };
             self.records.push(&bytes[..read]);
-            match self.records.next() {
-                Some(Record::Started { pid }) => return Ok(pid),
-                Some(Record::Failed { step, errno }) => {
-                    self.child.reap();
-                    return Err(self.failure(step, io::Error::from_raw_os_error(errno)));
+            while let Some(record) = self.records.next() {
+                match record {
+                    Record::Started { pid } => {
+                        exit.into_iter().for_each(|exit| self.records.unread(exit));
+                        return Ok(pid);
+                    }
+                    Record::Detail { text } => detail.extend(text),
+                    Record::Failed { step, errno } => {
+                        self.child.reap();
+                        return Err(Refusal::of(self.spec, step, errno, &detail));
+                    }
+                    early @ (Record::Exited { .. } | Record::Signaled { .. }) => exit = Some(early),
+                    Record::Gone => {}
                 }
-                _ => {}
             }
         }
-    }
-
-    fn failure(&self, step: Step, source: io::Error) -> SandboxError {
-        let step = match step {
-            Step::Exec => {
-                let program = self.spec.argv.first().cloned().unwrap_or_default();
-                return match source.kind() {
-                    io::ErrorKind::NotFound => SandboxError::CommandNotFound { program },
-                    _ => SandboxError::Exec { program, source },
-                };
-            }
-            Step::Directory => return SandboxError::Cwd { path: self.spec.cwd.clone(), source },
-            Step::Prepare => "prepare",
-            Step::Fork => "start a process",
-            Step::Session => "give the command its own session",
-            Step::Terminal => "give the command its terminal",
-            Step::Confine => "confine the command",
-        };
-        SandboxError::Setup { step, source }
     }
 }
 

@@ -16,6 +16,8 @@
 //!
 //! The crate reads no environment, home or current directory; approvals and the choice of mode live above it.
 
+mod attached;
+mod backend;
 mod capture;
 mod env_policy;
 mod error;
@@ -24,24 +26,33 @@ mod link;
 mod mode;
 mod policy;
 mod pump;
+mod refusal;
 mod running;
 mod spec;
 mod supervisor;
 mod terminal;
 mod visible;
 
+pub use backend::Backend;
 pub use capture::Output;
 pub use env_policy::{EnvPolicy, Inherit};
 pub use error::{ErrorKind, SandboxError};
 pub use launcher::Launcher;
 pub use mode::SandboxMode;
 pub use policy::{Confinement, PROTECTED_NAMES, SandboxPolicy, Surroundings, WorkspaceWrite, WritableRoot};
+pub use refusal::{Tried, mend};
 pub use running::{ExitStatus, RunningCommand, WaitOutcome};
 pub use spec::{CommandSpec, DEFAULT_OUTPUT_LIMIT};
 pub use visible::{is_deceptive, visible, visible_text};
 
 /// The hidden first argument under which the binary is the supervisor of one command.
 pub const HELPER_ARG: &str = "sandbox-exec";
+
+/// The version of Landlock that the kernel has; 0 where there is none.
+#[must_use]
+pub fn landlock_version() -> i64 {
+    supervisor::landlock_version()
+}
 
 /// Becomes the supervisor where the program was started as one, and otherwise does nothing.
 ///

@@ -1,14 +1,17 @@
 //! What goes over the socket between the launcher and its supervisor: one request down, then single control bytes;
 //! records up. Only the form lives here; both ends are the same program, so it need not be understood by any other.
 //!
-//! A request is a header of six 32-bit numbers in native order (mark, bytes that follow, flags, mode, words, entries of
-//! the environment), then strings that each end with NUL: directory, words, `NAME=value`. The supervisor hands them to
-//! `execve` where they lie. A record is a tag byte and two 32-bit numbers.
+//! A request is a header of eight 32-bit numbers in native order (mark, bytes that follow, flags, mode, backend, words,
+//! entries of the environment, paths of the confinement), then strings that each end with NUL: directory, words,
+//! `NAME=value`, paths that begin with a letter for what they are. The supervisor hands the words to `execve` where they
+//! lie. A record is a tag byte and two 32-bit numbers.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
-use crate::{CommandSpec, SandboxError, SandboxMode};
+use crate::backend::Backend;
+use crate::{CommandSpec, Confinement, SandboxError, SandboxMode, WritableRoot};
 
 /// Asks the supervisor to end everything below it. The end of the stream asks the same.
 pub(crate) const TERMINATE: u8 = b'T';
@@ -17,15 +20,40 @@ pub(crate) const TERMINATE: u8 = b'T';
 const MAX_REQUEST: usize = 16 << 20;
 
 /// Stands first in a request. It changes with the form, so that a replaced binary is noticed.
-const MARK: u32 = 0x4f58_5301;
-const HEADER: usize = 24;
+const MARK: u32 = 0x4f58_5302;
+const NUMBERS: usize = 8;
+const HEADER: usize = 4 * NUMBERS;
 const FLAG_TTY: u32 = 1;
+const FLAG_NETWORK: u32 = 2;
+const FLAG_PROBE: u32 = 4;
+const FLAG_STDIN: u32 = 8;
+
+/// What a path of the confinement is.
+const WORKSPACE: u8 = b'w';
+const TEMPORARY: u8 = b't';
+const HIDDEN: u8 = b'h';
+const LEDGERS: u8 = b'l';
 
 /// Bytes of a record.
 const RECORD: usize = 9;
 
+/// What the supervisor is to do with a command, beside what the command is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    /// By which means it is confined.
+    pub(crate) backend: Backend,
+    /// Whether everything is done but the last step: the command is confined and not run.
+    pub(crate) probe: bool,
+    /// Whether descriptor 3 becomes its stdin.
+    pub(crate) stdin: bool,
+}
+
 /// The request for a command.
-pub(crate) fn encode_request(spec: &CommandSpec) -> Result<Vec<u8>, SandboxError> {
+pub(crate) fn encode_request(
+    spec: &CommandSpec,
+    confinement: &Confinement,
+    manner: Manner,
+) -> Result<Vec<u8>, SandboxError> {
     let mut out = vec![0; HEADER];
     let mut push = |parts: &[&[u8]]| {
         for part in parts {
@@ -40,14 +68,39 @@ pub(crate) fn encode_request(spec: &CommandSpec) -> Result<Vec<u8>, SandboxError
     for (name, value) in &spec.env {
         push(&[name.as_bytes(), b"=", value.as_bytes()]);
     }
+    let mut paths = 0;
+    let mut push_path = |what: u8, path: &Path| {
+        push(&[&[what], path.as_os_str().as_bytes()]);
+        paths += 1;
+    };
+    for root in &confinement.writable {
+        push_path(if root.is_workspace { WORKSPACE } else { TEMPORARY }, &root.path);
+    }
+    confinement.hidden.iter().for_each(|path| push_path(HIDDEN, path));
+    confinement.ledgers.iter().for_each(|path| push_path(LEDGERS, path));
     let bytes = out.len() - HEADER;
     if bytes > MAX_REQUEST {
         return Err(SandboxError::TooLarge { bytes, limit: MAX_REQUEST });
     }
     // Each string takes a byte at least, so that no count is larger than the length.
     let count = |number: usize| u32::try_from(number).expect("the limit is below 32 bits");
-    let flags = if spec.tty { FLAG_TTY } else { 0 };
-    let numbers = [MARK, count(bytes), flags, spec.mode.to_wire(), count(spec.argv.len()), count(spec.env.len())];
+    let flags = [
+        (spec.tty, FLAG_TTY),
+        (confinement.network, FLAG_NETWORK),
+        (manner.probe, FLAG_PROBE),
+        (manner.stdin, FLAG_STDIN),
+    ];
+    let flags = flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag);
+    let numbers: [u32; NUMBERS] = [
+        MARK,
+        count(bytes),
+        flags,
+        confinement.mode.to_wire(),
+        manner.backend.to_wire(),
+        count(spec.argv.len()),
+        count(spec.env.len()),
+        paths,
+    ];
     for (place, number) in out.chunks_exact_mut(4).zip(numbers) {
         place.copy_from_slice(&number.to_ne_bytes());
     }
@@ -57,11 +110,16 @@ pub(crate) fn encode_request(spec: &CommandSpec) -> Result<Vec<u8>, SandboxError
 /// A request as the supervisor reads it.
 pub(crate) struct Request {
     pub(crate) tty: bool,
-    pub(crate) mode: SandboxMode,
+    pub(crate) probe: bool,
+    pub(crate) stdin: bool,
+    pub(crate) backend: Backend,
+    pub(crate) confinement: Confinement,
+    /// What follows the header.
     strings: Vec<u8>,
     /// Where each string starts: the directory, the words, the environment.
     starts: Vec<usize>,
     words: usize,
+    entries: usize,
 }
 
 impl Request {
@@ -71,27 +129,60 @@ impl Request {
         input.read_exact(&mut header).ok()?;
         let mut numbers = header.chunks_exact(4).map(|four| u32::from_ne_bytes([four[0], four[1], four[2], four[3]]));
         let mut next = || numbers.next();
-        let (mark, bytes, flags, mode) = (next()?, next()? as usize, next()?, next()?);
-        let (words, entries) = (next()? as usize, next()? as usize);
+        let (mark, bytes, flags, mode, backend) = (next()?, next()? as usize, next()?, next()?, next()?);
+        let (words, entries, paths) = (next()? as usize, next()? as usize, next()? as usize);
         if mark != MARK || bytes > MAX_REQUEST {
             return None;
         }
         let mut strings = vec![0; bytes];
         input.read_exact(&mut strings).ok()?;
-        let mut starts = Vec::with_capacity(1 + words.min(bytes) + entries.min(bytes));
+        let room = |count: usize| count.min(bytes);
+        let mut starts = Vec::with_capacity(1 + room(words) + room(entries) + room(paths));
         let mut start = 0;
         for (at, _) in strings.iter().enumerate().filter(|(_, byte)| **byte == 0) {
             starts.push(start);
             start = at + 1;
         }
-        let is_whole = start == bytes && starts.len() == 1 + words + entries && words > 0;
-        is_whole.then_some(Self {
+        let is_whole = start == bytes && starts.len() == 1 + words + entries + paths && words > 0;
+        if !is_whole {
+            return None;
+        }
+        let mut request = Self {
             tty: flags & FLAG_TTY != 0,
-            mode: SandboxMode::from_wire(mode)?,
+            probe: flags & FLAG_PROBE != 0,
+            stdin: flags & FLAG_STDIN != 0,
+            backend: Backend::from_wire(backend)?,
+            confinement: Confinement {
+                mode: SandboxMode::from_wire(mode)?,
+                writable: Vec::new(),
+                hidden: Vec::new(),
+                network: flags & FLAG_NETWORK != 0,
+                ledgers: None,
+            },
             strings,
             starts,
             words,
-        })
+            entries,
+        };
+        request.read_paths()?;
+        Some(request)
+    }
+
+    fn read_paths(&mut self) -> Option<()> {
+        let first = 1 + self.words + self.entries;
+        for position in first..self.starts.len() {
+            let (what, path) = self.string(position).to_bytes().split_first()?;
+            let (what, path) = (*what, PathBuf::from(OsStr::from_bytes(path)));
+            match what {
+                WORKSPACE | TEMPORARY => {
+                    self.confinement.writable.push(WritableRoot { path, is_workspace: what == WORKSPACE });
+                }
+                HIDDEN => self.confinement.hidden.push(path),
+                LEDGERS => self.confinement.ledgers = Some(path),
+                _ => return None,
+            }
+        }
+        Some(())
     }
 
     /// The directory to start in.
@@ -106,7 +197,7 @@ impl Request {
 
     /// The environment, each entry `NAME=value`.
     pub(crate) fn env(&self) -> impl Iterator<Item = &CStr> {
-        (1 + self.words..self.starts.len()).map(|position| self.string(position))
+        (1 + self.words..1 + self.words + self.entries).map(|position| self.string(position))
     }
 
     fn string(&self, position: usize) -> &CStr {
@@ -114,26 +205,49 @@ impl Request {
     }
 }
 
-/// Where between fork and exec a command failed.
+/// Where between the request and exec a command failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Prepare,
     Fork,
     Session,
     Terminal,
-    Confine,
     Directory,
     Exec,
+    /// A means of confinement is not to be had on this system. Another may be.
+    Unavailable,
+    /// The confinement cannot be set up for this command.
+    Confine,
 }
 
-const STEPS: [Step; 7] =
-    [Step::Prepare, Step::Fork, Step::Session, Step::Terminal, Step::Confine, Step::Directory, Step::Exec];
+const STEPS: [Step; 8] = [
+    Step::Prepare,
+    Step::Fork,
+    Step::Session,
+    Step::Terminal,
+    Step::Directory,
+    Step::Exec,
+    Step::Unavailable,
+    Step::Confine,
+];
+
+impl Step {
+    /// The step of a number.
+    pub(crate) fn from_wire(number: u8) -> Option<Self> {
+        STEPS.get(usize::from(number)).copied()
+    }
+}
+
+/// Bytes of text that one record carries.
+const DETAIL: usize = RECORD - 1;
 
 /// What the supervisor tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Record {
     /// The command runs under this process id.
     Started { pid: u32 },
+    /// A piece of text, padded with zeros, that says more of the failure told next.
+    Detail { text: [u8; DETAIL] },
     /// It does not run, for this error number.
     Failed { step: Step, errno: i32 },
     /// The command ended with this code. What it started may go on.
@@ -145,6 +259,12 @@ pub(crate) enum Record {
 }
 
 impl Record {
+    /// What an exit is told as; none where the process was only stopped.
+    pub(crate) fn of_exit(status: rustix::process::WaitStatus) -> Option<Self> {
+        let code = status.exit_status().map(|code| Self::Exited { code });
+        code.or(status.terminating_signal().map(|signal| Self::Signaled { signal }))
+    }
+
     /// The record as bytes.
     pub(crate) fn encode(self) -> [u8; RECORD] {
         let (tag, first, second) = match self {
@@ -153,6 +273,11 @@ impl Record {
             Self::Exited { code } => (b'X', code, 0),
             Self::Signaled { signal } => (b'K', signal, 0),
             Self::Gone => (b'G', 0, 0),
+            Self::Detail { text } => {
+                let mut out = [b'D'; RECORD];
+                out[1..].copy_from_slice(&text);
+                return out;
+            }
         };
         let mut out = [tag; RECORD];
         out[1..5].copy_from_slice(&first.to_ne_bytes());
@@ -162,16 +287,28 @@ impl Record {
 
     fn decode(bytes: &[u8; RECORD]) -> Option<Self> {
         let [tag, a, b, c, d, e, f, g, h] = *bytes;
+        if tag == b'D' {
+            return Some(Self::Detail { text: [a, b, c, d, e, f, g, h] });
+        }
         let (first, second) = (i32::from_ne_bytes([a, b, c, d]), i32::from_ne_bytes([e, f, g, h]));
         Some(match tag {
             b'S' => Self::Started { pid: first.cast_unsigned() },
-            b'F' => Self::Failed { step: *STEPS.get(usize::try_from(first).ok()?)?, errno: second },
+            b'F' => Self::Failed { step: Step::from_wire(u8::try_from(first).ok()?)?, errno: second },
             b'X' => Self::Exited { code: first },
             b'K' => Self::Signaled { signal: first },
             b'G' => Self::Gone,
             _ => return None,
         })
     }
+}
+
+/// Text as the records that carry it.
+pub(crate) fn details(text: &str) -> impl Iterator<Item = Record> {
+    text.as_bytes().chunks(DETAIL).map(|chunk| {
+        let mut text = [0; DETAIL];
+        text[..chunk.len()].copy_from_slice(chunk);
+        Record::Detail { text }
+    })
 }
 
 /// Puts records together from reads of any size.
@@ -184,6 +321,13 @@ impl Records {
     /// Adds what was read.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Puts a record back, to be the next.
+    ///
+    /// An init tells its command's exit itself, which may come before the supervisor's word that the command runs.
+    pub(crate) fn unread(&mut self, record: Record) {
+        self.bytes.splice(..0, record.encode());
     }
 
     /// The next whole record. Bytes that are none are passed over: only this program writes here.
@@ -202,6 +346,7 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SandboxPolicy;
     use std::collections::BTreeMap;
 
     fn spec() -> CommandSpec {
@@ -210,30 +355,50 @@ mod tests {
             cwd: "/some where".into(),
             env: BTreeMap::from([("A".into(), "1=2".into()), ("B".into(), "".into())]),
             tty: true,
-            mode: SandboxMode::DangerFullAccess,
+            policy: SandboxPolicy::full_access(),
             output_limit: 1,
             thread_marker: None,
         }
     }
 
+    fn confinement() -> Confinement {
+        Confinement {
+            mode: SandboxMode::WorkspaceWrite,
+            writable: vec![
+                WritableRoot { path: "/w s".into(), is_workspace: true },
+                WritableRoot { path: "/tmp".into(), is_workspace: false },
+            ],
+            hidden: vec!["/h".into()],
+            network: true,
+            ledgers: Some("/l".into()),
+        }
+    }
+
+    const MANNER: Manner = Manner { backend: Backend::Landlock, probe: true, stdin: false };
+
+    fn encoded() -> Vec<u8> {
+        encode_request(&spec(), &confinement(), MANNER).unwrap()
+    }
+
     #[test]
     fn a_request_arrives_as_it_was_sent() {
-        let bytes = encode_request(&spec()).unwrap();
+        let bytes = encoded();
         let request = Request::read(&bytes[..]).unwrap();
         assert_eq!(request.cwd(), c"/some where");
         assert_eq!(request.argv().collect::<Vec<_>>(), [c"echo", c"", c"grüße"]);
         assert_eq!(request.env().collect::<Vec<_>>(), [c"A=1=2", c"B="]);
-        assert!(request.tty);
-        assert_eq!(request.mode, SandboxMode::DangerFullAccess);
+        assert!(request.tty && request.probe && !request.stdin);
+        assert_eq!(request.backend, Backend::Landlock);
+        assert_eq!(request.confinement, confinement());
     }
 
     #[test]
     fn anything_else_is_no_request() {
-        let bytes = encode_request(&spec()).unwrap();
+        let bytes = encoded();
         for end in 0..bytes.len() {
             assert!(Request::read(&bytes[..end]).is_none(), "{end}");
         }
-        for at in [0, 4, 12, 16, 20] {
+        for at in [0, 4, 12, 20, 24, 28] {
             let mut other = bytes.clone();
             other[at] = other[at].wrapping_add(1);
             assert!(Request::read(&other[..]).is_none(), "{at}");
@@ -244,7 +409,7 @@ mod tests {
     fn what_no_system_takes_is_refused_with_the_limit() {
         let mut spec = spec();
         spec.argv[1] = "x".repeat(MAX_REQUEST + 1);
-        let error = encode_request(&spec).unwrap_err();
+        let error = encode_request(&spec, &confinement(), MANNER).unwrap_err();
         assert!(matches!(error, SandboxError::TooLarge { limit: MAX_REQUEST, .. }));
     }
 
@@ -252,6 +417,7 @@ mod tests {
     fn records_arrive_whole_from_reads_of_any_size() {
         let sent = [
             Record::Started { pid: u32::MAX },
+            Record::Detail { text: *b"why not?" },
             Record::Failed { step: Step::Exec, errno: 2 },
             Record::Exited { code: 255 },
             Record::Signaled { signal: 9 },

@@ -1,5 +1,5 @@
-//! The sandbox modes by name, and which of them this build enforces. What a mode means for one command is the
-//! supervisor's part (`supervisor/confine.rs`).
+//! The sandbox modes by name. What a mode allows is `policy.rs`; holding a command to it is the supervisor's part
+//! (`supervisor/confine.rs`).
 
 use serde::{Deserialize, Serialize};
 
@@ -24,12 +24,6 @@ impl SandboxMode {
             Self::WorkspaceWrite => "workspace-write",
             Self::DangerFullAccess => "danger-full-access",
         }
-    }
-
-    /// Whether this build can hold a command to the mode. Where it cannot, the mode is refused, never weakened.
-    #[must_use]
-    pub fn is_enforced(self) -> bool {
-        matches!(self, Self::DangerFullAccess)
     }
 
     /// The mode as a number, for the supervisor.
@@ -58,12 +52,5 @@ mod tests {
             assert_eq!(SandboxMode::from_wire(mode.to_wire()), Some(mode));
         }
         assert_eq!(SandboxMode::from_wire(0), None);
-    }
-
-    #[test]
-    fn only_full_access_is_enforced() {
-        assert!(SandboxMode::DangerFullAccess.is_enforced());
-        assert!(!SandboxMode::ReadOnly.is_enforced());
-        assert!(!SandboxMode::WorkspaceWrite.is_enforced());
     }
 }

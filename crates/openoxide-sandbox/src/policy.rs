@@ -100,6 +100,13 @@ const CREDENTIALS: [&str; 22] = [
 ];
 
 impl SandboxPolicy {
+    /// The policy that confines nothing.
+    #[must_use]
+    pub fn full_access() -> Self {
+        let mode = SandboxMode::DangerFullAccess;
+        Self { mode, workspace: PathBuf::from("/"), workspace_write: WorkspaceWrite::default() }
+    }
+
     /// The policy on this machine.
     ///
     /// # Errors

@@ -154,9 +154,10 @@ impl Pump {
                     self.said_gone = true;
                     continue;
                 }
-                Record::Started { .. } | Record::Failed { .. } => continue,
+                Record::Started { .. } | Record::Detail { .. } | Record::Failed { .. } => continue,
             };
-            self.exit = Some(exit);
+            // The first counts: a command exits once.
+            self.exit.get_or_insert(exit);
             *deadline = Some(Instant::now() + GRACE);
         }
     }

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use crate::{SandboxError, SandboxMode};
+use crate::{SandboxError, SandboxPolicy};
 
 /// Bytes of output that are kept where nothing else is asked for: 1 MiB.
 pub const DEFAULT_OUTPUT_LIMIT: usize = 1 << 20;
@@ -26,7 +26,7 @@ pub struct CommandSpec {
     /// Whether it gets a terminal (24 rows of 80). Otherwise its stdin is empty, and stdout and stderr are one pipe.
     pub tty: bool,
     /// How far it may reach.
-    pub mode: SandboxMode,
+    pub policy: SandboxPolicy,
     /// Bytes of output kept between two takings, half of them from the beginning and half from the end.
     pub output_limit: usize,
     /// The thread it runs for; the command finds it as `OPENOXIDE_THREAD_ID`, a person in the process list.
@@ -41,11 +41,8 @@ impl CommandSpec {
         }
     }
 
-    /// Whether the system can be given this at all, and the mode be held.
+    /// Whether the system can be given this at all.
     pub(crate) fn check(&self) -> Result<(), SandboxError> {
-        if !self.mode.is_enforced() {
-            return Err(SandboxError::NotEnforced { mode: self.mode });
-        }
         if self.argv.first().is_none_or(String::is_empty) {
             return Err(SandboxError::EmptyCommand);
         }
@@ -80,7 +77,7 @@ mod tests {
             cwd: "/".into(),
             env: BTreeMap::new(),
             tty: false,
-            mode: SandboxMode::DangerFullAccess,
+            policy: SandboxPolicy::full_access(),
             output_limit: DEFAULT_OUTPUT_LIMIT,
             thread_marker: None,
         }
@@ -99,15 +96,6 @@ mod tests {
         let mut bad = spec(&["true"]);
         bad.env.insert("A=B".into(), "1".into());
         assert!(matches!(bad.check(), Err(SandboxError::EnvName { name }) if name == "A=B"));
-    }
-
-    #[test]
-    fn a_mode_that_is_not_enforced_is_refused_with_what_is_allowed() {
-        let mut read_only = spec(&["true"]);
-        read_only.mode = SandboxMode::ReadOnly;
-        let error = read_only.check().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Denied);
-        assert!(error.to_string().contains("`read-only`") && error.to_string().contains("`danger-full-access`"));
     }
 
     #[test]

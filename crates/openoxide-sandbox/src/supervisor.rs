@@ -8,6 +8,7 @@
 mod child;
 mod confine;
 mod descendants;
+mod failure;
 mod signals;
 
 use std::io::{Read, Write};
@@ -16,11 +17,14 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, WaitOptions};
+use rustix::process::{Resource, Rlimit, WaitOptions};
 
-use crate::link::{Record, Request, Step, TERMINATE};
+use crate::link::{Record, Request, Step, TERMINATE, details};
+use confine::Started;
+pub(crate) use confine::landlock_version;
 use descendants::Sweeper;
 pub(crate) use descendants::kill_session;
+use failure::Failure;
 
 /// From SIGTERM to SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -30,6 +34,9 @@ const TERM_ROUND: Duration = Duration::from_millis(20);
 
 /// The longest pause between two rounds of SIGKILL.
 const LONGEST_KILL_ROUND: Duration = Duration::from_millis(50);
+
+/// The descriptor that may hold the command's input. The launcher puts it there, and nothing else.
+const INPUT: i32 = 3;
 
 /// The exit code of a supervisor that was given no request.
 const NO_REQUEST: i32 = 125;
@@ -54,24 +61,31 @@ fn supervise() -> Result<(), NoRequest> {
     if !is_socket {
         return Err(NoRequest);
     }
-    child::close_others();
+    child::close_others(INPUT + 1);
     // The duplicate is closed at exec, which the standard descriptor is not. It is a low one, now that all are closed.
     let control = rustix::stdio::stdin().try_clone_to_owned().map_err(|_| NoRequest)?;
     let mut control = Control { socket: UnixStream::from(control), is_open: true };
-    let request = match prepare() {
+    let started = match prepare() {
         Ok(null) => match Request::read(&mut control.socket) {
-            Some(request) => start(&request, &null),
+            Some(request) => start(&request, &null, &mut control),
             None => return Err(NoRequest),
         },
-        Err(errno) => Err((Step::Prepare, errno)),
+        Err(errno) => Err(Failure::new(Step::Prepare, errno)),
     };
-    match request {
-        Ok(command) => {
-            control.tell(Record::Started { pid: command.pid.as_raw_nonzero().get().cast_unsigned() });
-            watch(&command, &mut control);
+    match started {
+        Ok(Command { started, tty }) => {
+            control.tell(Record::Started { pid: started.pid.as_raw_nonzero().get().cast_unsigned() });
+            watch(&started, tty, &mut control);
+            #[cfg(target_os = "linux")]
+            if let Some(placeholders) = started.placeholders {
+                placeholders.remove();
+            }
             control.tell(Record::Gone);
         }
-        Err((step, errno)) => control.tell(Record::Failed { step, errno: errno.raw_os_error() }),
+        Err(failure) => {
+            details(&failure.detail).for_each(|record| control.tell(record));
+            control.tell(Record::Failed { step: failure.step, errno: failure.errno.raw_os_error() });
+        }
     }
     Ok(())
 }
@@ -102,19 +116,17 @@ fn become_subreaper() -> Result<(), Errno> {
 
 /// A command that runs.
 struct Command {
-    pid: Pid,
+    started: Started,
     tty: bool,
 }
 
 /// Starts the command and lets go of everything that is its own.
-fn start(request: &Request, null: &OwnedFd) -> Result<Command, (Step, Errno)> {
-    let pid = child::start(request, null.as_fd())?;
+fn start(request: &Request, null: &OwnedFd, control: &mut Control) -> Result<Command, Failure> {
+    child::settle_input(request, control.socket.as_fd());
+    let started = confine::start(request, null.as_fd(), control)?;
     // Only the command's processes may hold its output open: its end is how readers know that they have all.
-    let detached = rustix::stdio::dup2_stdin(null)
-        .and_then(|()| rustix::stdio::dup2_stdout(null))
-        .and_then(|()| rustix::stdio::dup2_stderr(null));
-    detached.map_err(|errno| (Step::Prepare, errno))?;
-    Ok(Command { pid, tty: request.tty })
+    child::detach(null.as_fd()).map_err(|errno| Failure::new(Step::Prepare, errno))?;
+    Ok(Command { started, tty: request.tty })
 }
 
 /// The socket to the launcher.
@@ -158,11 +170,11 @@ enum Ending {
 }
 
 /// Returns when nothing is left below this process.
-fn watch(command: &Command, control: &mut Control) {
+fn watch(started: &Started, tty: bool, control: &mut Control) {
     let mut ending = Ending::No;
-    let mut sweeper = Sweeper::new(command.pid, command.tty);
+    let mut sweeper = Sweeper::new(started.pid, tty);
     loop {
-        if reap(command.pid, control) && !sweeper.is_left() {
+        if reap(started, control) && !sweeper.is_left() {
             return;
         }
         let now = Instant::now();
@@ -191,13 +203,11 @@ fn watch(command: &Command, control: &mut Control) {
 }
 
 /// Takes the exits of all children that have one and tells the command's; true where no child is left.
-fn reap(command: Pid, control: &mut Control) -> bool {
+fn reap(started: &Started, control: &mut Control) -> bool {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, status))) if pid == command => {
-                let code = status.exit_status().map(|code| Record::Exited { code });
-                let signal = status.terminating_signal().map(|signal| Record::Signaled { signal });
-                if let Some(record) = code.or(signal) {
+            Ok(Some((pid, status))) if pid == started.pid && started.is_command => {
+                if let Some(record) = Record::of_exit(status) {
                     control.tell(record);
                 }
             }

@@ -5,7 +5,7 @@ mod support;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use openoxide_sandbox::{EnvPolicy, ErrorKind, ExitStatus, SandboxError, SandboxMode, WaitOutcome};
+use openoxide_sandbox::{EnvPolicy, ErrorKind, ExitStatus, SandboxError, WaitOutcome};
 use support::{LONG, code, finish, launcher, scope, script, spec};
 
 #[tokio::test]
@@ -52,17 +52,6 @@ async fn the_directory_is_entered() {
     spec.cwd = directory.path().canonicalize().unwrap();
     let expected = format!("{}\n", spec.cwd.display());
     assert_eq!(finish(spec).await, (code(0), expected));
-}
-
-#[tokio::test]
-async fn modes_without_enforcement_are_refused() {
-    for mode in [SandboxMode::ReadOnly, SandboxMode::WorkspaceWrite] {
-        let mut spec = spec(&["true"]);
-        spec.mode = mode;
-        let error = launcher().spawn(spec).await.unwrap_err();
-        assert!(matches!(error, SandboxError::NotEnforced { mode: refused } if refused == mode));
-        assert_eq!(error.kind(), ErrorKind::Denied);
-    }
 }
 
 #[tokio::test]
@@ -181,9 +170,9 @@ async fn output_streams_while_the_command_runs() {
 
 #[tokio::test]
 async fn a_helper_that_is_none_is_an_error() {
-    let missing = openoxide_sandbox::Launcher::new("/no/such/helper".into());
+    let missing = openoxide_sandbox::Launcher::new("/no/such/helper".into(), Default::default());
     assert!(matches!(missing.spawn(spec(&["true"])).await, Err(SandboxError::HelperStart { .. })));
-    let other = openoxide_sandbox::Launcher::new("/bin/true".into());
+    let other = openoxide_sandbox::Launcher::new("/bin/true".into(), Default::default());
     assert!(matches!(other.spawn(spec(&["true"])).await, Err(SandboxError::HelperLost { .. })));
 }
 

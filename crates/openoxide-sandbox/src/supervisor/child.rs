@@ -1,72 +1,119 @@
 //! From fork to exec: what a command is given, and what it is not. All that needs memory is made before the fork.
 
 use std::ffi::{CStr, CString, c_char};
-use std::os::fd::BorrowedFd;
+use std::io::PipeWriter;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::{confine, exit, signals};
+use super::failure::{self, Failure, errno_of};
+use super::{INPUT, exit, signals};
 use crate::link::{Request, Step};
 
 /// Where programs are looked for when the command's environment does not say.
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
-/// Starts the command and returns once it runs its program, or says which step failed.
-pub(super) fn start(request: &Request, null: BorrowedFd<'_>) -> Result<Pid, (Step, Errno)> {
-    let prepared = |error: std::io::Error| (Step::Prepare, Errno::from_io_error(&error).unwrap_or(Errno::IO));
+/// Starts the command and returns once it runs its program, or says why it does not. `confine` is called in the process
+/// that becomes the command, after the last step that needs the supervisor's rights.
+pub(super) fn start(
+    request: &Request,
+    null: BorrowedFd<'_>,
+    confine: &dyn Fn() -> Result<(), Failure>,
+) -> Result<Pid, Failure> {
     let program = Program::new(request);
-    // Closed by exec, which is how success is told; a failure is written into it.
-    let (mut failure, report) = std::io::pipe().map_err(prepared)?;
+    let (mut failed, mut report) = failure::channel()?;
+    let pid = fork(request, &program, null, confine, &mut report)?;
+    drop(report);
+    match failure::hear(&mut failed) {
+        // Nothing was told: the program runs, or was killed on the way, which its exit will tell.
+        None => Ok(pid),
+        Some(failure) => {
+            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+            Err(failure)
+        }
+    }
+}
+
+/// Makes the process that becomes the command. What goes wrong in it is told through the pipe.
+pub(super) fn fork(
+    request: &Request,
+    program: &Program<'_>,
+    null: BorrowedFd<'_>,
+    confine: &dyn Fn() -> Result<(), Failure>,
+    report: &mut PipeWriter,
+) -> Result<Pid, Failure> {
     let supervisor = rustix::process::getpid();
     // SAFETY: this process has one thread, so the copy may do whatever this one may.
     #[allow(unsafe_code)]
     let forked = unsafe { libc::fork() };
     if forked == 0 {
-        let (step, errno) = become_command(request, &program, null, supervisor);
-        let mut bytes = [step as u8; 5];
-        bytes[1..].copy_from_slice(&errno.raw_os_error().to_ne_bytes());
-        let _ = rustix::io::write(&report, &bytes);
+        let failure = become_command(request, program, null, confine, supervisor);
+        failure::tell(report, &failure);
         exit(127)
     }
-    drop(report);
-    let pid = Pid::from_raw(forked.max(0)).ok_or_else(|| {
-        let error = std::io::Error::last_os_error();
-        (Step::Fork, Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
-    })?;
-    let mut bytes = [0; 5];
-    match std::io::Read::read_exact(&mut failure, &mut bytes) {
-        // Nothing was written: the program runs, or was killed on the way, which its exit will tell.
-        Err(_) => Ok(pid),
-        Ok(()) => {
-            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
-            let [step, errno @ ..] = bytes;
-            let step = [Step::Session, Step::Terminal, Step::Confine, Step::Directory, Step::Exec]
-                .into_iter()
-                .find(|known| *known as u8 == step);
-            Err((step.unwrap_or(Step::Prepare), Errno::from_raw_os_error(i32::from_ne_bytes(errno))))
+    Pid::from_raw(forked.max(0)).ok_or_else(|| Failure::new(Step::Fork, errno_of(&std::io::Error::last_os_error())))
+}
+
+/// In the copy: becomes the command, or returns why not.
+fn become_command(
+    request: &Request,
+    program: &Program<'_>,
+    null: BorrowedFd<'_>,
+    confine: &dyn Fn() -> Result<(), Failure>,
+    supervisor: Pid,
+) -> Failure {
+    if let Err(errno) = die_with(supervisor).and_then(|()| rustix::process::setsid().map(drop)) {
+        return Failure::new(Step::Session, errno);
+    }
+    let stdin = match (request.tty, request.stdin) {
+        (true, _) => take_terminal(),
+        (false, true) => rustix::stdio::dup2_stdin(input()),
+        (false, false) => rustix::stdio::dup2_stdin(null),
+    };
+    if let Err(errno) = stdin {
+        return Failure::new(Step::Terminal, errno);
+    }
+    if let Err(errno) = rustix::process::chdir(request.cwd()) {
+        return Failure::new(Step::Directory, errno);
+    }
+    if let Err(failure) = confine() {
+        return failure;
+    }
+    if request.probe {
+        exit(0)
+    }
+    signals::reset();
+    Failure::new(Step::Exec, program.exec())
+}
+
+/// Keeps the descriptor of the command's input where there is one, and closes it where none was asked for.
+pub(super) fn settle_input(request: &Request, control: BorrowedFd<'_>) {
+    if request.stdin {
+        let _ = rustix::io::fcntl_setfd(input(), rustix::io::FdFlags::CLOEXEC);
+    } else if control.as_raw_fd() != INPUT {
+        // SAFETY: the descriptor came from whoever started this process; nothing here uses it.
+        #[allow(unsafe_code)]
+        unsafe {
+            libc::close(INPUT);
         }
     }
 }
 
-/// In the copy: becomes the command, or returns why not.
-fn become_command(request: &Request, program: &Program, null: BorrowedFd<'_>, supervisor: Pid) -> (Step, Errno) {
-    if let Err(errno) = die_with(supervisor).and_then(|()| rustix::process::setsid().map(drop)) {
-        return (Step::Session, errno);
+/// The descriptor that the launcher left open for the command's input.
+fn input() -> BorrowedFd<'static> {
+    // SAFETY: it is asked for only where the request says that it is there, and closed by nothing in this process.
+    #[allow(unsafe_code)]
+    unsafe {
+        BorrowedFd::borrow_raw(INPUT)
     }
-    let stdin = if request.tty { take_terminal() } else { rustix::stdio::dup2_stdin(null) };
-    if let Err(errno) = stdin {
-        return (Step::Terminal, errno);
-    }
-    if let Err(errno) = rustix::process::chdir(request.cwd()) {
-        return (Step::Directory, errno);
-    }
-    // After the last step that needs the supervisor's rights, before the first instruction of the command.
-    if let Err(errno) = confine::apply(request.mode) {
-        return (Step::Confine, errno);
-    }
-    signals::reset();
-    (Step::Exec, program.exec())
+}
+
+/// Lets go of the standard descriptors, which are the command's.
+pub(super) fn detach(null: BorrowedFd<'_>) -> Result<(), Errno> {
+    rustix::stdio::dup2_stdin(null)?;
+    rustix::stdio::dup2_stdout(null)?;
+    rustix::stdio::dup2_stderr(null)
 }
 
 /// Has the kernel kill this process with the supervisor. What it starts is not covered by that; the supervisor's own
@@ -92,7 +139,7 @@ fn take_terminal() -> Result<(), Errno> {
 }
 
 /// A program with its arguments, ready for exec.
-struct Program<'a> {
+pub(super) struct Program<'a> {
     /// The paths to try in order.
     paths: Vec<CString>,
     argv: Vec<*const c_char>,
@@ -102,7 +149,7 @@ struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    fn new(request: &'a Request) -> Self {
+    pub(super) fn new(request: &'a Request) -> Self {
         let pointers = |strings: &mut dyn Iterator<Item = &'a CStr>| {
             strings.map(CStr::as_ptr).chain(std::iter::once(std::ptr::null())).collect()
         };
@@ -150,17 +197,17 @@ fn candidates(name: &[u8], path: &[u8]) -> Vec<CString> {
     }
 }
 
-/// Closes every descriptor but the standard three. Whatever the server had open without the mark that closes it at
+/// Closes every descriptor from this one on. Whatever the server had open without the mark that closes it at
 /// exec ends here.
-pub(super) fn close_others() {
-    if close_range() {
+pub(super) fn close_others(first: i32) {
+    if close_range(first) {
         return;
     }
     // Kernels before 5.9, and other systems: those that are listed.
     let Ok(entries) = std::fs::read_dir("/dev/fd") else { return };
     let open: Vec<i32> =
         entries.flatten().filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok())).collect();
-    for fd in open.into_iter().filter(|fd| *fd > 2) {
+    for fd in open.into_iter().filter(|fd| *fd >= first) {
         // SAFETY: nothing in this process uses one of them yet; the listing's own is closed by now, for which this
         // answers EBADF.
         #[allow(unsafe_code)]
@@ -171,16 +218,16 @@ pub(super) fn close_others() {
 }
 
 #[cfg(target_os = "linux")]
-fn close_range() -> bool {
-    // SAFETY: nothing in this process uses a descriptor above the standard three yet.
+fn close_range(first: i32) -> bool {
+    // SAFETY: nothing in this process uses one of these descriptors yet.
     #[allow(unsafe_code)]
     unsafe {
-        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) == 0
+        libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) == 0
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn close_range() -> bool {
+fn close_range(_: i32) -> bool {
     false
 }
 

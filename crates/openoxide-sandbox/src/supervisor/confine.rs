@@ -1,27 +1,107 @@
-//! Holds the command to its mode: the last step before its program runs, in the process that becomes it. Each mode
-//! that is enforced has its means here; one that has none is refused, whatever the launcher let through.
+//! Starts a command within its confinement. Which means is used was decided by the launcher; here it works or fails with
+//! the reason, and nothing is tried in its place.
+//!
+//! ```text
+//! supervisor (outside) ── clone into new namespaces ──> init (process 1 inside, confined) ── fork ──> command
+//! ```
+//!
+//! The supervisor stays outside so that it can take away its placeholders. The init carries the same confinement as the
+//! command; its death, or the supervisor's, is the death of everything inside.
 
-use rustix::io::Errno;
+#[cfg(target_os = "linux")]
+mod init;
+#[cfg(target_os = "linux")]
+mod landlock;
+#[cfg(target_os = "linux")]
+mod mounts;
+#[cfg(target_os = "linux")]
+mod namespaces;
+#[cfg(target_os = "linux")]
+mod placeholders;
+#[cfg(target_os = "linux")]
+mod privileges;
+#[cfg(target_os = "linux")]
+mod protected;
+#[cfg(target_os = "linux")]
+mod syscalls;
+#[cfg(target_os = "linux")]
+mod view;
 
+use std::os::fd::BorrowedFd;
+
+use rustix::process::Pid;
+
+use super::failure::Failure;
+use super::{Control, child};
 use crate::SandboxMode;
+use crate::link::Request;
 
-/// Gives up what the mode does not allow, for good.
-pub(super) fn apply(mode: SandboxMode) -> Result<(), Errno> {
-    match mode {
-        // Nothing is given up: what the user may do, the command may do, `sudo` included.
-        SandboxMode::DangerFullAccess => Ok(()),
-        SandboxMode::ReadOnly | SandboxMode::WorkspaceWrite => Err(Errno::NOTSUP),
+#[cfg(target_os = "linux")]
+pub(super) use placeholders::Placeholders;
+
+/// A command that was started, and what has to be undone when it is gone.
+pub(super) struct Started {
+    pub(super) pid: Pid,
+    /// Whether `pid` is the command's own process, whose exit is its exit. An init tells the command's exit itself.
+    pub(super) is_command: bool,
+    #[cfg(target_os = "linux")]
+    pub(super) placeholders: Option<Placeholders>,
+}
+
+impl Started {
+    fn plain(pid: Pid) -> Self {
+        Self {
+            pid,
+            is_command: true,
+            #[cfg(target_os = "linux")]
+            placeholders: None,
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Starts the command that was asked for.
+pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> Result<Started, Failure> {
+    if request.confinement.mode == SandboxMode::DangerFullAccess {
+        // Nothing is given up: what the user may do, the command may do, `sudo` included.
+        return child::start(request, null, &|| Ok(())).map(Started::plain);
+    }
+    confined(request, null, control)
+}
 
-    #[test]
-    fn what_is_not_enforced_is_refused() {
-        for mode in [SandboxMode::ReadOnly, SandboxMode::WorkspaceWrite, SandboxMode::DangerFullAccess] {
-            assert_eq!(apply(mode).is_ok(), mode.is_enforced());
+#[cfg(target_os = "linux")]
+fn confined(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> Result<Started, Failure> {
+    use crate::backend::Backend;
+    use rustix::io::Errno;
+    let mode = request.confinement.mode;
+    if !request.backend.can_hold(mode) {
+        let what = format!("{} alone cannot hold `{}`", request.backend.as_str(), mode.as_str());
+        return Err(Failure::unavailable(what, Errno::NOTSUP));
+    }
+    match request.backend {
+        Backend::Namespaces => namespaces::start(request, null, control),
+        Backend::Bubblewrap => Err(Failure::unavailable("bubblewrap is not used by this build", Errno::NOTSUP)),
+        Backend::Landlock => {
+            let filters = syscalls::Filters::compile(request.confinement.network, syscalls::Reach::Host)?;
+            let confine = || {
+                privileges::give_up(syscalls::Reach::Host)?;
+                landlock::restrict(&request.confinement, landlock::Need::All)?;
+                filters.install()
+            };
+            child::start(request, null, &confine).map(Started::plain)
         }
     }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn confined(request: &Request, _: BorrowedFd<'_>, _: &mut Control) -> Result<Started, Failure> {
+    let what = format!("no means to hold `{}` is built in for this system", request.confinement.mode.as_str());
+    Err(Failure::unavailable(what, rustix::io::Errno::NOTSUP))
+}
+
+/// The version of Landlock that the kernel has; 0 where there is none.
+pub(crate) fn landlock_version() -> i64 {
+    #[cfg(target_os = "linux")]
+    return landlock::version();
+    #[cfg(not(target_os = "linux"))]
+    0
 }

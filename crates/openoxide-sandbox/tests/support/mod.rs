@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use openoxide_sandbox::{CommandSpec, DEFAULT_OUTPUT_LIMIT, ExitStatus, Launcher, SandboxMode, WaitOutcome};
+use openoxide_sandbox::{
+    CommandSpec, DEFAULT_OUTPUT_LIMIT, ExitStatus, Launcher, SandboxPolicy, Surroundings, WaitOutcome,
+};
 
 /// The program that is the supervisor here.
 pub const HELPER: &str = env!("CARGO_BIN_EXE_sandbox-test-helper");
@@ -13,7 +15,7 @@ pub const HELPER: &str = env!("CARGO_BIN_EXE_sandbox-test-helper");
 pub const LONG: Duration = Duration::from_secs(60);
 
 pub fn launcher() -> Launcher {
-    Launcher::new(HELPER.into())
+    Launcher::new(HELPER.into(), Surroundings::default())
 }
 
 pub fn spec(argv: &[&str]) -> CommandSpec {
@@ -22,7 +24,7 @@ pub fn spec(argv: &[&str]) -> CommandSpec {
         cwd: "/".into(),
         env: BTreeMap::from([("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())]),
         tty: false,
-        mode: SandboxMode::DangerFullAccess,
+        policy: SandboxPolicy::full_access(),
         output_limit: DEFAULT_OUTPUT_LIMIT,
         thread_marker: None,
     }

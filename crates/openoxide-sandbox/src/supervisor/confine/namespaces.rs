@@ -1,0 +1,118 @@
+//! The supervisor's copy in namespaces of its own: user, mount, process, IPC, host name and, unless the policy allows the
+//! network, network. What it does there is `view.rs` and `init.rs`.
+
+use std::io::PipeWriter;
+use std::os::fd::BorrowedFd;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions};
+
+use super::super::failure::{self, Failure, errno_of};
+use super::super::{Control, child, exit};
+use super::placeholders::Placeholders;
+use super::syscalls::{Filters, Reach};
+use super::{Started, init, view};
+use crate::link::{Request, Step};
+
+/// Starts the command inside; returns once it runs its program.
+pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> Result<Started, Failure> {
+    let confinement = &request.confinement;
+    let filters = Filters::compile(confinement.network, Reach::Namespaces)?;
+    let program = child::Program::new(request);
+    let placeholders = Placeholders::make(confinement)?;
+    let (mut failed, mut report) = failure::channel()?;
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    let mut flags =
+        libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+    if !confinement.network {
+        flags |= libc::CLONE_NEWNET;
+    }
+    let cloned = clone(flags);
+    if cloned == 0 {
+        let started = enter(uid.as_raw(), gid.as_raw(), &report, confinement.network)
+            .and_then(|()| view::build(confinement))
+            .and_then(|()| init::start(request, &program, &filters, null, &mut report));
+        match started {
+            Ok(command) => {
+                // From here on the command alone holds the pipe by which its exec is told.
+                drop(report);
+                init::watch(command, control)
+            }
+            Err(failure) => {
+                failure::tell(&mut report, &failure);
+                exit(127)
+            }
+        }
+    }
+    drop(report);
+    let Some(pid) = Pid::from_raw(i32::try_from(cloned).unwrap_or_default().max(0)) else {
+        let errno = errno_of(&std::io::Error::last_os_error());
+        placeholders.remove();
+        return Err(Failure::unavailable("making namespaces", errno));
+    };
+    match failure::hear(&mut failed) {
+        None => Ok(Started { pid, is_command: false, placeholders: Some(placeholders) }),
+        Some(failure) => {
+            let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
+            placeholders.remove();
+            Err(failure)
+        }
+    }
+}
+
+/// A fork into new namespaces.
+fn clone(flags: libc::c_int) -> libc::c_long {
+    // SAFETY: without a stack of its own and without shared memory this is a fork, and this process has one thread, so
+    // the copy may do whatever this one may. The last three arguments are not looked at without their flags.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::syscall(libc::SYS_clone, libc::c_long::from(flags | libc::SIGCHLD), 0, 0, 0, 0)
+    }
+}
+
+/// Becomes a member of the namespaces: the same user and group, dying with the supervisor, with loopback up.
+fn enter(uid: u32, gid: u32, report: &PipeWriter, network: bool) -> Result<(), Failure> {
+    let maps = [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/uid_map", format!("{uid} {uid} 1")),
+        ("/proc/self/gid_map", format!("{gid} {gid} 1")),
+    ];
+    for (path, text) in maps {
+        std::fs::write(path, text)
+            .map_err(|error| Failure::unavailable(format!("writing {path}"), errno_of(&error)))?;
+    }
+    // Only now: entering the namespace changed what this process may do, which takes the order back.
+    let die = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    die.map_err(|errno| Failure::new(Step::Session, errno))?;
+    // The supervisor may have died before. The pipe to it has then no reader; its process id says nothing in here.
+    let mut watched = [PollFd::new(report, PollFlags::empty())];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut watched, Some(&now)) {
+        Ok(0) => {}
+        Ok(_) => return Err(Failure::new(Step::Session, Errno::SRCH)),
+        Err(errno) => return Err(Failure::new(Step::Session, errno)),
+    }
+    if network { Ok(()) } else { raise_loopback() }
+}
+
+/// Brings loopback up, so that a server and its client within one command can talk.
+fn raise_loopback() -> Result<(), Failure> {
+    // SAFETY: a zeroed request is a valid one; the name is far shorter than its field; the socket is open for the call and
+    // closed after it, and nothing else has it.
+    #[allow(unsafe_code)]
+    let done = unsafe {
+        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        let mut request: libc::ifreq = std::mem::zeroed();
+        request.ifr_name[0] = b'l'.cast_signed() as libc::c_char;
+        request.ifr_name[1] = b'o'.cast_signed() as libc::c_char;
+        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+        let done = libc::ioctl(socket, libc::SIOCSIFFLAGS, &raw const request);
+        libc::close(socket);
+        done
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(Failure::unavailable("raising loopback", errno_of(&std::io::Error::last_os_error()))),
+    }
+}

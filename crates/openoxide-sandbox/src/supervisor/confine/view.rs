@@ -1,0 +1,169 @@
+//! What the command sees of the file system: everything, read-only, and then the exceptions.
+//!
+//! The order matters. Copies of what stays writable are taken before everything is made read-only, and attached after;
+//! protected names are covered when their roots are in place, credentials last, so that nothing uncovers them.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, fstat};
+use rustix::io::Errno;
+use rustix::mount::MountFlags;
+
+use super::super::failure::{Failure, errno_of};
+use super::{mounts, privileges, protected};
+use crate::Confinement;
+
+/// Devices that are harmless.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Links that programs expect in `/dev`.
+const LINKS: [(&str, &str); 5] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+
+/// Parts of `/proc` that speak for the whole machine: they honour the user's own rights, which for root are all.
+const MACHINE: [&str; 5] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
+
+/// Parts of `/proc` that tell what memory holds.
+const MEMORY: [&str; 4] = ["/proc/kcore", "/proc/keys", "/proc/kmsg", "/proc/timer_list"];
+
+/// Linux since when the number of processes is limited for each process namespace. Before, the file is the machine's.
+const OWN_PID_MAX: (u32, u32) = (6, 14);
+
+/// What covers credentials: within the `/dev` of the view, where they are read-only and without rights.
+const EMPTY_DIRECTORY: &str = "/dev/.hidden-directory";
+const EMPTY_FILE: &str = "/dev/.hidden-file";
+
+/// Builds the view in this process's mount namespace.
+pub(super) fn build(confinement: &Confinement) -> Result<(), Failure> {
+    let unavailable = |what: &'static str| move |errno| Failure::unavailable(what, errno);
+    mounts::make_private().map_err(unavailable("making the mounts private"))?;
+    let mut roots = Vec::with_capacity(confinement.writable.len());
+    for root in &confinement.writable {
+        let copy = mounts::place(&root.path).and_then(|place| mounts::copy(place.as_fd()));
+        roots.push(copy.map_err(at("keeping", &root.path))?);
+    }
+    let devices = copy_devices();
+    mounts::restrict_all(mounts::SEALED).map_err(unavailable("making the mounts read-only"))?;
+    build_dev(&devices)?;
+    build_proc()?;
+    for (root, copy) in confinement.writable.iter().zip(&roots) {
+        let place = mounts::restrict(copy, mounts::OPEN).and_then(|()| mounts::place(&root.path));
+        let attached = place.and_then(|place| mounts::attach(copy, place.as_fd()));
+        attached.map_err(at("attaching", &root.path))?;
+    }
+    for root in &confinement.writable {
+        protected::cover(root, confinement)?;
+    }
+    hide(confinement)?;
+    rustix::mount::mount_remount(
+        "/dev",
+        MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NOEXEC,
+        c"",
+    )
+    .map_err(|errno| Failure::confine("closing /dev", errno))
+}
+
+/// Says of a failure what was done to which path.
+pub(super) fn at<'a>(verb: &'static str, path: &'a Path) -> impl Fn(Errno) -> Failure + 'a {
+    move |errno| Failure::confine(format!("{verb} {}", path.display()), errno)
+}
+
+/// The devices that there are: a container may have fewer.
+fn copy_devices() -> Vec<(&'static str, OwnedFd)> {
+    let copy = |name: &'static str| {
+        let place = mounts::place(&Path::new("/dev").join(name)).ok()?;
+        mounts::copy(place.as_fd()).ok().map(|copy| (name, copy))
+    };
+    DEVICES.into_iter().filter_map(copy).collect()
+}
+
+fn build_dev(devices: &[(&str, OwnedFd)]) -> Result<(), Failure> {
+    let failed = |what: &str| {
+        let what = format!("making /dev ({what})");
+        move |errno| Failure::unavailable(what, errno)
+    };
+    let io = |what: &str| {
+        let failed = failed(what);
+        move |error: std::io::Error| failed(errno_of(&error))
+    };
+    mounts::new("tmpfs", "/dev", MountFlags::NOEXEC, c"mode=755,size=1m").map_err(failed("tmpfs"))?;
+    let dev = Path::new("/dev");
+    let create = |path: &Path, mode: u32| {
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path).map(drop)
+    };
+    for (name, copy) in devices {
+        let path = dev.join(name);
+        create(&path, 0o600).map_err(io(name))?;
+        let attached = mounts::place(&path).and_then(|place| mounts::attach(copy, place.as_fd()));
+        attached.map_err(failed(name))?;
+    }
+    for (name, target) in LINKS {
+        std::os::unix::fs::symlink(target, dev.join(name)).map_err(io(name))?;
+    }
+    for name in ["pts", "shm"] {
+        std::fs::create_dir(dev.join(name)).map_err(io(name))?;
+    }
+    mounts::new("devpts", "/dev/pts", MountFlags::NOEXEC, c"newinstance,ptmxmode=0666,mode=620")
+        .map_err(failed("pts"))?;
+    mounts::new("tmpfs", "/dev/shm", MountFlags::NODEV, c"mode=1777,size=1g").map_err(failed("shm"))?;
+    std::fs::DirBuilder::new().mode(0).create(EMPTY_DIRECTORY).map_err(io("hidden"))?;
+    create(Path::new(EMPTY_FILE), 0).map_err(io("hidden"))
+}
+
+/// The processes of this namespace only. Where the kernel refuses it, because a container has covered parts of its own,
+/// the one that is there stays, read-only; Landlock then keeps the command from what belongs to processes outside.
+fn build_proc() -> Result<(), Failure> {
+    if let Err(errno) = mounts::new("proc", "/proc", MountFlags::NODEV | MountFlags::NOEXEC, c"") {
+        return match super::landlock::version() {
+            0 => Err(Failure::unavailable("mounting /proc", errno)),
+            _ => Ok(()),
+        };
+    }
+    if privileges::kernel_is(OWN_PID_MAX.0, OWN_PID_MAX.1) {
+        // Where the kernel was built without it, the limit of the user's processes is left.
+        let _ = std::fs::write("/proc/sys/kernel/pid_max", privileges::max_processes().to_string());
+    }
+    for path in MACHINE.map(Path::new) {
+        match mounts::place(path) {
+            Ok(place) => mounts::seal(place.as_fd()).map_err(at("sealing", path))?,
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(at("sealing", path)(errno)),
+        }
+    }
+    for path in MEMORY {
+        cover(Path::new(path))?;
+    }
+    Ok(())
+}
+
+/// Puts the credentials out of sight.
+fn hide(confinement: &Confinement) -> Result<(), Failure> {
+    // One that lies in another is hidden with it, and its path leads nowhere by then.
+    let is_inner = |path: &PathBuf| confinement.hidden.iter().any(|outer| path != outer && path.starts_with(outer));
+    confinement.hidden.iter().filter(|path| !is_inner(path)).try_for_each(|path| cover(path))
+}
+
+/// Covers a file or directory, if it is there, with an empty one that nobody may open.
+fn cover(path: &Path) -> Result<(), Failure> {
+    let covered = || {
+        let place = match mounts::place(path) {
+            Ok(place) => place,
+            // What cannot be reached by us cannot be reached by the command.
+            Err(Errno::NOENT | Errno::ACCESS | Errno::NOTDIR) => return Ok(()),
+            Err(errno) => return Err(errno),
+        };
+        let is_directory = FileType::from_raw_mode(fstat(&place)?.st_mode).is_dir();
+        let empty = mounts::place(Path::new(if is_directory { EMPTY_DIRECTORY } else { EMPTY_FILE }))?;
+        let copy = mounts::copy(empty.as_fd())?;
+        mounts::restrict(&copy, mounts::SEALED)?;
+        mounts::attach(&copy, place.as_fd())
+    };
+    covered().map_err(at("hiding", path))
+}
