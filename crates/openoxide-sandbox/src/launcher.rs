@@ -36,13 +36,22 @@ struct Shared {
     surroundings: Surroundings,
     /// The place in [`Backend::ALL`] of the one that worked last; it is tried first.
     worked: AtomicUsize,
+    /// Where set, nothing else is tried.
+    only: Option<Backend>,
 }
 
 impl Launcher {
     /// Takes the path of this program, whose `main` calls [`crate::dispatch_helper`] first, and the user's places.
     #[must_use]
     pub fn new(helper: PathBuf, surroundings: Surroundings) -> Self {
-        Self { shared: Arc::new(Shared { helper, surroundings, worked: AtomicUsize::new(0) }) }
+        Self { shared: Arc::new(Shared { helper, surroundings, worked: AtomicUsize::new(0), only: None }) }
+    }
+
+    /// The same launcher, which tries one means of confinement and no other.
+    #[must_use]
+    pub fn only(&self, backend: Backend) -> Self {
+        let (helper, surroundings) = (self.shared.helper.clone(), self.shared.surroundings.clone());
+        Self { shared: Arc::new(Shared { helper, surroundings, worked: AtomicUsize::new(0), only: Some(backend) }) }
     }
 
     /// The program that is the supervisor.
@@ -82,11 +91,12 @@ impl Launcher {
 
     /// What can hold the mode, in the order in which it is tried: what worked last, then the best first.
     pub(crate) fn backends(&self, mode: SandboxMode) -> impl Iterator<Item = Backend> + use<> {
-        let last = Backend::ALL[self.shared.worked.load(Ordering::Relaxed)];
+        let (last, only) = (Backend::ALL[self.shared.worked.load(Ordering::Relaxed)], self.shared.only);
         let others = Backend::ALL.into_iter().filter(move |backend| *backend != last);
-        let all = std::iter::once(last).chain(others).filter(move |backend| backend.can_hold(mode));
+        let all = std::iter::once(last).chain(others);
+        let fitting = all.filter(move |backend| backend.can_hold(mode) && only.is_none_or(|only| only == *backend));
         // Where nothing is confined there is nothing to choose.
-        all.take(if mode == SandboxMode::DangerFullAccess { 1 } else { usize::MAX })
+        fitting.take(if mode == SandboxMode::DangerFullAccess { 1 } else { usize::MAX })
     }
 
     pub(crate) fn worked_with(&self, backend: Backend) {

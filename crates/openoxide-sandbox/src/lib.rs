@@ -48,6 +48,9 @@ pub use visible::{is_deceptive, visible, visible_text};
 /// The hidden first argument under which the binary is the supervisor of one command.
 pub const HELPER_ARG: &str = "sandbox-exec";
 
+/// What follows [`HELPER_ARG`] where the program is the stage inside of bubblewrap's namespaces. No thread is named so.
+pub(crate) const INSIDE_ARG: &str = "--inside";
+
 /// The version of Landlock that the kernel has; 0 where there is none.
 #[must_use]
 pub fn landlock_version() -> i64 {
@@ -59,7 +62,12 @@ pub fn landlock_version() -> i64 {
 /// It has to be the first thing `main` does: whatever runs before it is paid for by every command, and the supervisor
 /// must have one thread. It does not return where the first argument is [`HELPER_ARG`].
 pub fn dispatch_helper() {
-    if std::env::args_os().nth(1).is_some_and(|first| first == HELPER_ARG) {
-        supervisor::run();
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_some_and(|first| first == HELPER_ARG) {
+        let rest: Vec<_> = args.collect();
+        match rest.split_first() {
+            Some((first, descriptors)) if first == INSIDE_ARG => supervisor::run_inside(descriptors),
+            _ => supervisor::run(),
+        }
     }
 }

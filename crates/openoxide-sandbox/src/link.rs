@@ -114,6 +114,7 @@ pub(crate) struct Request {
     pub(crate) stdin: bool,
     pub(crate) backend: Backend,
     pub(crate) confinement: Confinement,
+    header: [u8; HEADER],
     /// What follows the header.
     strings: Vec<u8>,
     /// Where each string starts: the directory, the words, the environment.
@@ -159,6 +160,7 @@ impl Request {
                 network: flags & FLAG_NETWORK != 0,
                 ledgers: None,
             },
+            header,
             strings,
             starts,
             words,
@@ -183,6 +185,12 @@ impl Request {
             }
         }
         Some(())
+    }
+
+    /// The request as it was read, for the stage that follows.
+    pub(crate) fn write(&self, mut to: impl std::io::Write) -> std::io::Result<()> {
+        to.write_all(&self.header)?;
+        to.write_all(&self.strings)
     }
 
     /// The directory to start in.

@@ -41,6 +41,17 @@ const INPUT: i32 = 3;
 /// The exit code of a supervisor that was given no request.
 const NO_REQUEST: i32 = 125;
 
+/// Runs the stage that bubblewrap starts inside its namespaces, with the numbers of its descriptors.
+pub(crate) fn run_inside(args: &[std::ffi::OsString]) -> ! {
+    #[cfg(target_os = "linux")]
+    confine::run_inside(args);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = args;
+        exit(NO_REQUEST)
+    }
+}
+
 /// Runs the supervisor. Its stdin is the socket to the launcher, its stdout and stderr are the command's output.
 pub(crate) fn run() -> ! {
     match supervise() {

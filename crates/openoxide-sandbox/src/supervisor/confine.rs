@@ -9,6 +9,8 @@
 //! command; its death, or the supervisor's, is the death of everything inside.
 
 #[cfg(target_os = "linux")]
+mod bubblewrap;
+#[cfg(target_os = "linux")]
 mod init;
 #[cfg(target_os = "linux")]
 mod landlock;
@@ -36,6 +38,8 @@ use super::{Control, child};
 use crate::SandboxMode;
 use crate::link::Request;
 
+#[cfg(target_os = "linux")]
+pub(super) use bubblewrap::run_inside;
 #[cfg(target_os = "linux")]
 pub(super) use placeholders::Placeholders;
 
@@ -79,7 +83,7 @@ fn confined(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> R
     }
     match request.backend {
         Backend::Namespaces => namespaces::start(request, null, control),
-        Backend::Bubblewrap => Err(Failure::unavailable("bubblewrap is not used by this build", Errno::NOTSUP)),
+        Backend::Bubblewrap => bubblewrap::start(request, null, control),
         Backend::Landlock => {
             let filters = syscalls::Filters::compile(request.confinement.network, syscalls::Reach::Host)?;
             let confine = || {

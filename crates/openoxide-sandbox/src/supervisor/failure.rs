@@ -6,6 +6,9 @@ use rustix::io::Errno;
 
 use crate::link::Step;
 
+/// Stands before anything else that is told through [`tell_reached`].
+const REACHED: u8 = b'+';
+
 /// The most bytes of detail that are told.
 const MAX_DETAIL: usize = 1024;
 
@@ -52,6 +55,20 @@ pub(super) fn tell(report: &mut PipeWriter, failure: &Failure) {
     bytes.extend(&detail[..detail.len().min(MAX_DETAIL)]);
     // One write below the size of a pipe is taken whole.
     let _ = report.write_all(&bytes);
+}
+
+/// Says that this end is reached, where reaching it is not a matter of course.
+pub(super) fn tell_reached(report: &mut PipeWriter) {
+    let _ = report.write_all(&[REACHED]);
+}
+
+/// Waits for the other end as [`hear`] does; none where it was not reached.
+pub(super) fn hear_reached(reader: &mut PipeReader) -> Option<Option<Failure>> {
+    let mut byte = [0];
+    match reader.read_exact(&mut byte) {
+        Ok(()) if byte == [REACHED] => Some(hear(reader)),
+        _ => None,
+    }
 }
 
 /// Waits until the other end says why it failed, or has closed without a word because the command runs.

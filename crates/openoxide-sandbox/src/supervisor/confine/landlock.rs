@@ -5,6 +5,8 @@ use ::landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetStatus, Scope,
 };
+use std::path::PathBuf;
+
 use rustix::io::Errno;
 
 use super::super::failure::Failure;
@@ -62,12 +64,22 @@ fn rules(confinement: &Confinement, need: Need) -> Result<RulesetStatus, Box<dyn
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(all)?
         .scope(Scope::from_all(NEWEST))?
-        .create()?
-        .add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::from_read(NEWEST)))?;
+        .create()?;
+    let read = AccessFs::from_read(NEWEST);
     match need {
-        // All of it is ours and harmless.
-        Need::WhatThereIs => ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new("/dev")?, all))?,
+        Need::WhatThereIs => {
+            ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new("/")?, read))?;
+            // All of it is ours and harmless.
+            ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new("/dev")?, all))?;
+        }
         Need::All => {
+            // Every directory may be listed; files are read only where they are not hidden.
+            ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::ReadDir))?;
+            for path in readable(&confinement.hidden) {
+                let Ok(fd) = PathFd::new(&path) else { continue };
+                let access = if path.is_dir() { read } else { read & AccessFs::from_file(NEWEST) };
+                ruleset = ruleset.add_rule(PathBeneath::new(fd, access))?;
+            }
             for device in DEVICES {
                 let access = if device == "/dev/pts" { all } else { AccessFs::from_file(NEWEST) };
                 if let Ok(fd) = PathFd::new(device) {
@@ -80,4 +92,41 @@ fn rules(confinement: &Confinement, need: Need) -> Result<RulesetStatus, Box<dyn
         ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new(&root.path)?, all))?;
     }
     Ok(ruleset.restrict_self()?.ruleset)
+}
+
+/// The largest parts of the tree that hold nothing hidden. A rule covers everything beneath its path and none takes
+/// anything back, so that what stands beside the way to something hidden is named instead.
+fn readable(hidden: &[PathBuf]) -> Vec<PathBuf> {
+    let mut parts = Vec::new();
+    let mut waiting = vec![PathBuf::from("/")];
+    while let Some(path) = waiting.pop() {
+        if hidden.contains(&path) {
+            continue;
+        }
+        if !hidden.iter().any(|hidden| hidden.starts_with(&path)) {
+            parts.push(path);
+            continue;
+        }
+        // What cannot be listed cannot be read by the command either.
+        waiting.extend(std::fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_beside_something_hidden_is_readable() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        for name in ["a/.ssh", "a/src", "b"] {
+            std::fs::create_dir_all(dir.join(name)).unwrap();
+        }
+        let parts = readable(&[dir.join("a/.ssh")]);
+        let is_readable = |name: &str| parts.iter().any(|part| dir.join(name).starts_with(part));
+        assert!(is_readable("a/src") && is_readable("b") && !is_readable("a/.ssh/id") && !is_readable("a/new"));
+        assert_eq!(readable(&[]), [PathBuf::from("/")]);
+    }
 }

@@ -26,20 +26,30 @@ const SKIPPED: [&str; 2] = ["node_modules", "target"];
 /// The most bytes that a pointer file is read of.
 const MAX_POINTER: u64 = 4096;
 
-/// Covers all that is protected beneath a root.
+/// What is done with a place that is protected. The path says where it is for people and for programs that know paths
+/// only; the descriptor is the place.
+pub(super) type Act<'a> = &'a mut dyn FnMut(BorrowedFd<'_>, &Path) -> Result<(), Failure>;
+
+/// Covers all that is protected beneath a root with itself, read-only.
 pub(super) fn cover(root: &WritableRoot, confinement: &Confinement) -> Result<(), Failure> {
+    // A link that is covered by itself still leads on, and can be neither renamed nor removed.
+    visit(root, confinement, &mut |place, path| mounts::seal(place).map_err(at("protecting", path)))
+}
+
+/// Does something with each protected place beneath a root, and with what such a place points to.
+pub(super) fn visit(root: &WritableRoot, confinement: &Confinement, act: Act<'_>) -> Result<(), Failure> {
     let directory = rustix::fs::open(&root.path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(at("looking into", &root.path))?;
-    let mut walk = Walk { confinement, entries: ENTRIES };
+    let mut walk = Walk { confinement, act, entries: ENTRIES };
     if root.is_workspace {
         for name in PROTECTED_NAMES {
             // The supervisor has seen to it that each is there, so that none can be made.
-            walk.cover_entry(directory.as_fd(), &root.path, OsStr::new(name))?;
+            walk.handle_entry(directory.as_fd(), &root.path, OsStr::new(name))?;
         }
         return walk.descend(directory, root.path.clone());
     }
     for name in PROTECTED_NAMES {
-        match walk.cover_entry(directory.as_fd(), &root.path, OsStr::new(name)) {
+        match walk.handle_entry(directory.as_fd(), &root.path, OsStr::new(name)) {
             Err(failure) if failure.errno == Errno::NOENT => {}
             other => other?,
         }
@@ -49,6 +59,7 @@ pub(super) fn cover(root: &WritableRoot, confinement: &Confinement) -> Result<()
 
 struct Walk<'a> {
     confinement: &'a Confinement,
+    act: Act<'a>,
     /// How many more are looked at.
     entries: usize,
 }
@@ -70,7 +81,7 @@ impl Walk<'_> {
                     match known {
                         // Done before the walk.
                         Some(known) if depth == 0 && name == *known => {}
-                        Some(_) => match self.cover_entry(directory.as_fd(), &path, name) {
+                        Some(_) => match self.handle_entry(directory.as_fd(), &path, name) {
                             // Somebody else took it away.
                             Err(failure) if failure.errno == Errno::NOENT => {}
                             other => other?,
@@ -112,15 +123,14 @@ impl Walk<'_> {
         Ok(names)
     }
 
-    /// Covers one protected entry with itself, read-only, and what it points to.
-    fn cover_entry(&self, directory: BorrowedFd<'_>, parent: &Path, name: &OsStr) -> Result<(), Failure> {
+    /// Acts on one protected entry, and on what it points to.
+    fn handle_entry(&mut self, directory: BorrowedFd<'_>, parent: &Path, name: &OsStr) -> Result<(), Failure> {
         let path = parent.join(name);
         let failed = at("protecting", &path);
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let place = openat(directory, name, flags, Mode::empty()).map_err(&failed)?;
         let kind = FileType::from_raw_mode(fstat(&place).map_err(&failed)?.st_mode);
-        // A link that is covered by itself still leads on, and can be neither renamed nor removed.
-        mounts::seal(place.as_fd()).map_err(&failed)?;
+        (self.act)(place.as_fd(), &path)?;
         match kind {
             FileType::Symlink => {
                 let target = path.canonicalize().map_err(|error| {
@@ -128,19 +138,20 @@ impl Walk<'_> {
                         format!("protecting {}, a link that leads nowhere; remove it or mend it", path.display());
                     Failure::confine(what, errno_of(&error))
                 })?;
-                self.cover_target(&target)
+                self.handle_target(&target)
             }
-            FileType::RegularFile => pointed_to(&path).into_iter().try_for_each(|target| self.cover_target(&target)),
+            FileType::RegularFile => pointed_to(&path).into_iter().try_for_each(|target| self.handle_target(&target)),
             _ => Ok(()),
         }
     }
 
-    /// Covers what a link or pointer leads to, where it could be written.
-    fn cover_target(&self, target: &Path) -> Result<(), Failure> {
+    /// Acts on what a link or pointer leads to, where it could be written.
+    fn handle_target(&mut self, target: &Path) -> Result<(), Failure> {
         if !self.confinement.writable.iter().any(|root| target.starts_with(&root.path)) {
             return Ok(());
         }
-        mounts::place(target).and_then(|place| mounts::seal(place.as_fd())).map_err(at("protecting", target))
+        let place = mounts::place(target).map_err(at("protecting", target))?;
+        (self.act)(place.as_fd(), target)
     }
 }
 
