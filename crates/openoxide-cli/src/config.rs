@@ -6,13 +6,14 @@
 #![allow(clippy::disallowed_methods, reason = "the command line is where the environment is read")]
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use openoxide_model::{HttpClient, Offline, Provider, ProviderConfig, Responses, Secret};
-use openoxide_sandbox::EnvPolicy;
+use openoxide_sandbox::{EnvPolicy, SandboxMode, Surroundings, WorkspaceWrite};
 use serde::Deserialize;
 
 /// Keys of the file, for the warning about unknown ones.
@@ -74,7 +75,33 @@ pub(crate) fn home() -> Option<PathBuf> {
     set("OPENOXIDE_HOME").or_else(|| Some(set("HOME")?.join(".openoxide")))
 }
 
+/// Places of the user that sandbox policies speak of.
+pub(crate) fn surroundings(state: Option<PathBuf>) -> Surroundings {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    Surroundings { home: set("HOME"), tmpdir: set("TMPDIR").filter(|path| path.is_absolute()), state }
+}
+
+/// The directory this process works in.
+pub(crate) fn current_directory() -> anyhow::Result<PathBuf> {
+    std::env::current_dir().context("the current directory cannot be read; start in one that exists")
+}
+
 impl Config {
+    /// The environment of commands.
+    pub(crate) fn child_env(&self) -> BTreeMap<OsString, OsString> {
+        self.shell_environment_policy.apply(std::env::vars_os())
+    }
+
+    /// The sandbox mode where nobody asks for another.
+    pub(crate) fn sandbox_mode(&self) -> SandboxMode {
+        SandboxMode::WorkspaceWrite
+    }
+
+    /// What `workspace-write` allows beside the workspace.
+    pub(crate) fn workspace_write(&self) -> WorkspaceWrite {
+        WorkspaceWrite::default()
+    }
+
     /// Reads the file, if there is one, and lays the command line over it.
     ///
     /// # Errors

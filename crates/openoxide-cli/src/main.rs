@@ -4,7 +4,9 @@
 //! they need.
 
 mod config;
+mod doctor;
 mod mcp_server;
+mod sandbox_cmd;
 mod try_cmd;
 
 use std::path::PathBuf;
@@ -55,6 +57,10 @@ enum Mode {
     McpServer(mcp_server::McpServerArgs),
     /// Try the whole path at once: start the server, hand it a task, watch, approve, see the result.
     Try(try_cmd::TryArgs),
+    /// Run one command the way the agent would.
+    Sandbox(sandbox_cmd::SandboxArgs),
+    /// Tell what works here, and how to mend what does not.
+    Doctor(doctor::DoctorArgs),
 }
 
 fn main() -> ExitCode {
@@ -78,6 +84,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find the path of this program")?;
     match cli.mode {
         Mode::McpServer(args) => mcp_server::run(&args, &cli.global, exe),
+        Mode::Sandbox(args) => sandbox_cmd::run(args, &cli.global, exe),
+        Mode::Doctor(args) => doctor::run(&args, &cli.global, exe),
         Mode::Try(args) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
             runtime.block_on(try_cmd::run(args, exe, cli.global.forwarded()))

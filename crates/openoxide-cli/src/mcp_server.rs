@@ -31,10 +31,11 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         .build()
         .context("cannot start the async runtime")?;
     runtime.block_on(async {
-        let cwd = current_directory()?;
+        let cwd = crate::config::current_directory()?;
         let provider = config.provider();
-        let mut core = CoreConfig::new(cwd, config.model_name(), provider, Launcher::new(exe));
-        core.child_env = config.shell_environment_policy.apply(std::env::vars_os());
+        let launcher = Launcher::new(exe, crate::config::surroundings(home.clone()));
+        let mut core = CoreConfig::new(cwd, config.model_name(), provider, launcher);
+        core.child_env = config.child_env();
         core.user_instructions = home.as_ref().and_then(|home| std::fs::read_to_string(home.join("AGENTS.md")).ok());
         core.home = home.clone().filter(|_| !args.ephemeral);
         if let Some(bytes) = config.project_doc_max_bytes {
@@ -55,11 +56,6 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
     // A read of stdin may still block one of the runtime's threads; it must not hold up the end.
     runtime.shutdown_background();
     Ok(ExitCode::SUCCESS)
-}
-
-#[allow(clippy::disallowed_methods, reason = "the command line is where the current directory is read")]
-fn current_directory() -> anyhow::Result<PathBuf> {
-    std::env::current_dir().context("the current directory cannot be read; start the server in one that exists")
 }
 
 /// Ready when the process is told to end.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openoxide_model::Provider;
-use openoxide_sandbox::{Launcher, SandboxMode};
+use openoxide_sandbox::{Launcher, SandboxMode, WorkspaceWrite};
 use serde::{Deserialize, Serialize};
 
 /// What the process was started with.
@@ -24,6 +24,8 @@ pub struct Config {
     pub provider: Arc<dyn Provider>,
     /// Starts commands.
     pub launcher: Launcher,
+    /// What `workspace-write` allows beside a thread's directory.
+    pub workspace_write: WorkspaceWrite,
     /// The whole environment of commands, already filtered.
     pub child_env: BTreeMap<OsString, OsString>,
     /// Text of the user's own standing instructions, for every thread.
@@ -47,6 +49,7 @@ impl Config {
             model,
             provider,
             launcher,
+            workspace_write: WorkspaceWrite::default(),
             child_env: BTreeMap::new(),
             user_instructions: None,
             project_doc_max_bytes: 32 * 1024,

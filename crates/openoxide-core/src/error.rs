@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use openoxide_sandbox::SandboxMode;
 
-use crate::{ApprovalId, ApprovalPolicy, ThreadId};
+use crate::{ApprovalId, ThreadId};
 
 /// Why something asked of core was not done.
 #[derive(Debug, thiserror::Error)]
@@ -71,24 +71,13 @@ pub enum CoreError {
     /// No model is named.
     #[error("the model name is empty")]
     EmptyModel,
-    /// The sandbox mode is not enforced by this build, and a mode that is not enforced is not accepted.
-    #[error(
-        "sandbox mode `{}` is refused: this build cannot enforce it yet; allowed: `danger-full-access`",
-        mode.as_str()
-    )]
-    SandboxModeRefused {
+    /// The sandbox mode cannot be enforced here, and a mode that is not enforced is not accepted.
+    #[error("sandbox mode `{}` is refused: {reason}", mode.as_str())]
+    SandboxRefused {
         /// The mode asked for.
         mode: SandboxMode,
-    },
-    /// The approval policy needs a sandbox that is enforced.
-    #[error(
-        "approval policy `{}` is refused: it asks after the sandbox has stopped a command, and this build enforces no \
-         sandbox yet; allowed: `untrusted`, `on-request`, `never`",
-        policy.as_str()
-    )]
-    ApprovalPolicyRefused {
-        /// The policy asked for.
-        policy: ApprovalPolicy,
+        /// What was tried and what to do, from the sandbox.
+        reason: String,
     },
     /// The rollout could not be written or read.
     #[error("the rollout of thread {id} cannot be used: {source}")]
@@ -129,7 +118,7 @@ impl CoreError {
             | Self::CwdUnusable { .. }
             | Self::CwdNotADirectory { .. }
             | Self::EmptyModel => ErrorKind::Input,
-            Self::SandboxModeRefused { .. } | Self::ApprovalPolicyRefused { .. } => ErrorKind::Denied,
+            Self::SandboxRefused { .. } => ErrorKind::Denied,
             Self::QueueFull { .. } | Self::TooManyThreads { .. } | Self::Rollout { .. } => ErrorKind::Unavailable,
             Self::NoRuntime => ErrorKind::Internal,
         }
@@ -150,10 +139,7 @@ impl CoreError {
             Self::TooManyThreads { .. } => "close a thread that is no longer needed",
             Self::CwdUnusable { .. } | Self::CwdNotADirectory { .. } => "name an existing directory",
             Self::EmptyModel => "name a model, or leave the field out for the default",
-            Self::SandboxModeRefused { .. } => {
-                "use `danger-full-access`, with the approval policy `untrusted` to be asked before each command and patch"
-            }
-            Self::ApprovalPolicyRefused { .. } => "use `untrusted` to be asked before each command and patch",
+            Self::SandboxRefused { .. } => "`openoxide doctor` tells what is missing and how to mend it",
             Self::Rollout { .. } => "check the free space and the permissions of the sessions directory",
             Self::NoRuntime => return None,
         })

@@ -41,4 +41,4 @@ pub use thread_manager::ThreadManager;
 
 // The words of the leaves that core's face uses, so that a door needs no leaf.
 pub use openoxide_model::Usage;
-pub use openoxide_sandbox::{Launcher, SandboxMode, visible, visible_text};
+pub use openoxide_sandbox::{Launcher, SandboxMode, Surroundings, WorkspaceWrite, visible, visible_text};

@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use openoxide_sandbox::{CommandSpec, ExitStatus, Launcher, Output, RunningCommand, WaitOutcome};
+use openoxide_sandbox::{CommandSpec, ExitStatus, Launcher, Output, RunningCommand, SandboxPolicy, WaitOutcome};
 
 /// Starts commands.
 pub(crate) trait Runner: Send + Sync {
     /// Starts a command, or says in a sentence why it could not be started.
     fn spawn(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Arc<dyn Running>, String>>;
+
+    /// Whether the policy can be enforced here, or in a sentence why not. Blocks for a few milliseconds.
+    fn probe(&self, policy: &SandboxPolicy) -> Result<(), String>;
 }
 
 /// A command that was started. Dropping the last handle ends its whole process tree.
@@ -34,6 +37,10 @@ pub(crate) trait Running: Send + Sync {
 }
 
 impl Runner for Launcher {
+    fn probe(&self, policy: &SandboxPolicy) -> Result<(), String> {
+        Launcher::probe(self, policy).map(drop).map_err(|error| error.to_string())
+    }
+
     fn spawn(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Arc<dyn Running>, String>> {
         let launcher = self.clone();
         async move {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use openoxide_model::Usage;
+use openoxide_sandbox::SandboxPolicy;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -92,6 +93,11 @@ impl Thread {
     /// What the thread runs with; it does not change.
     pub fn config(&self) -> &ThreadConfig {
         &self.config
+    }
+
+    /// What the thread's commands may touch.
+    pub(crate) fn sandbox_policy(&self) -> SandboxPolicy {
+        self.core.sandbox_policy(&self.config)
     }
 
     /// Asks something of the thread. Returns at once; what follows is told as events. Must be called within a tokio

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
-use openoxide_sandbox::SandboxMode;
+use openoxide_sandbox::{SandboxMode, SandboxPolicy};
 
 use crate::context::Shell;
 use crate::events::lock;
@@ -23,7 +23,11 @@ pub(crate) struct Core {
     /// Tools of ordinary threads.
     pub(crate) all_tools: Toolbox,
     /// Tools of query threads.
+    pub(crate) query_tools: Toolbox,
+    /// Tools of query threads where no command can be held to reading.
     pub(crate) reading_tools: Toolbox,
+    /// Modes that have been found to be enforced here.
+    confined: Mutex<Vec<SandboxMode>>,
     /// Makes rollouts durable.
     pub(crate) sync: Arc<SyncQueue>,
     store: Option<Arc<dyn ThreadStore>>,
@@ -32,7 +36,35 @@ pub(crate) struct Core {
 impl Core {
     /// The tools of a thread.
     pub(crate) fn tools(&self, thread: &ThreadConfig) -> &Toolbox {
-        if thread.read_only_tools { &self.reading_tools } else { &self.all_tools }
+        match (thread.read_only_tools, self.can_confine(SandboxMode::ReadOnly)) {
+            (false, _) => &self.all_tools,
+            (true, true) => &self.query_tools,
+            (true, false) => &self.reading_tools,
+        }
+    }
+
+    /// What commands of a thread may touch.
+    pub(crate) fn sandbox_policy(&self, thread: &ThreadConfig) -> SandboxPolicy {
+        SandboxPolicy {
+            mode: thread.sandbox,
+            workspace: thread.cwd.clone(),
+            workspace_write: self.config.workspace_write.clone(),
+        }
+    }
+
+    /// Finds out whether a policy can be enforced here; what was found out for a mode holds for the process.
+    fn probe(&self, policy: &SandboxPolicy) -> Result<(), String> {
+        let mode = policy.mode;
+        if mode == SandboxMode::DangerFullAccess || self.can_confine(mode) {
+            return Ok(());
+        }
+        self.runner.probe(policy)?;
+        lock(&self.confined).push(mode);
+        Ok(())
+    }
+
+    fn can_confine(&self, mode: SandboxMode) -> bool {
+        lock(&self.confined).contains(&mode)
     }
 }
 
@@ -56,7 +88,9 @@ impl ThreadManager {
             runner,
             shell: Shell::find(&config.child_env),
             all_tools: Toolbox::all(),
+            query_tools: Toolbox::query(),
             reading_tools: Toolbox::reading(),
+            confined: Mutex::default(),
             sync: Arc::default(),
             store,
             config,
@@ -80,15 +114,7 @@ impl ThreadManager {
         if config.model.trim().is_empty() {
             return Err(CoreError::EmptyModel);
         }
-        // Tools that only read run no command, so there is nothing to confine and nothing to ask.
-        if !config.read_only_tools {
-            if !config.sandbox.is_enforced() {
-                return Err(CoreError::SandboxModeRefused { mode: config.sandbox });
-            }
-            if config.approval_policy == ApprovalPolicy::OnFailure {
-                return Err(CoreError::ApprovalPolicyRefused { policy: config.approval_policy });
-            }
-        }
+        self.check_sandbox(&config)?;
         let id = ThreadId::new();
         let rollout = match &self.core.store {
             None => Rollout::Ephemeral,
@@ -108,6 +134,14 @@ impl ThreadManager {
         self.insert(id, config, State::new(Arc::default(), ContextDue::Everything), rollout)
     }
 
+    /// Refuses a mode that cannot be enforced here. Threads that only read do without commands then.
+    fn check_sandbox(&self, config: &ThreadConfig) -> Result<(), CoreError> {
+        match self.core.probe(&self.core.sandbox_policy(config)) {
+            Err(reason) if !config.read_only_tools => Err(CoreError::SandboxRefused { mode: config.sandbox, reason }),
+            _ => Ok(()),
+        }
+    }
+
     /// A thread that is in memory.
     pub fn get_or_load(&self, id: ThreadId) -> Result<Arc<Thread>, CoreError> {
         lock(&self.threads).get(&id).cloned().ok_or(CoreError::ThreadNotFound { id })
@@ -125,6 +159,7 @@ impl ThreadManager {
             read_only_tools: true,
             ..source.config().clone()
         };
+        self.check_sandbox(&config)?;
         self.insert(ThreadId::new(), config, State::new(history, context_due), Rollout::Ephemeral)
     }
 

@@ -7,6 +7,7 @@ mod apply_patch;
 mod args;
 mod exec_command;
 mod grep;
+mod hidden;
 mod list_dir;
 pub(crate) mod output;
 mod read_file;
@@ -34,6 +35,13 @@ impl Toolbox {
     /// Every tool.
     pub(crate) fn all() -> Self {
         let mut specs = vec![exec_command::spec(), write_stdin::spec(), apply_patch::spec()];
+        specs.extend(Self::reading().specs);
+        Self { specs }
+    }
+
+    /// The tools of a query: commands run in a sandbox that only reads.
+    pub(crate) fn query() -> Self {
+        let mut specs = vec![exec_command::spec(), write_stdin::spec()];
         specs.extend(Self::reading().specs);
         Self { specs }
     }
@@ -81,6 +89,13 @@ impl ToolContext {
     /// A path of the model's, absolute.
     fn resolve(&self, path: &str) -> PathBuf {
         self.thread.config().cwd.join(path)
+    }
+
+    /// What the thread's own tools do not read, as its commands cannot: credentials, and the agent's own files.
+    fn hidden(&self) -> Vec<PathBuf> {
+        let policy = self.thread.sandbox_policy();
+        // A workspace that has gone hides nothing and is told where it is used.
+        policy.hidden(self.thread.core.config.launcher.surroundings())
     }
 
     /// The most bytes of one output that the model is given.

@@ -122,19 +122,27 @@ impl SandboxPolicy {
             confinement.writable = self.writable(surroundings)?;
             confinement.ledgers = surroundings.state.as_ref().map(|state| state.join("run"));
         }
+        confinement.hidden = self.hidden(surroundings);
+        Ok(confinement)
+    }
+
+    /// Files and directories that commands of this policy cannot see: credentials of the user's programs, and the home of
+    /// OpenOxide. Absolute, without links, sorted; those that exist.
+    #[must_use]
+    pub fn hidden(&self, surroundings: &Surroundings) -> Vec<PathBuf> {
+        if self.mode == SandboxMode::DangerFullAccess {
+            return Vec::new();
+        }
         let workspace = self.workspace.canonicalize().ok();
         let contains_workspace =
             |path: &Path| workspace.as_deref().is_some_and(|workspace| workspace.starts_with(path));
         let credentials = surroundings.home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
-        confinement.hidden = credentials
-            .chain(surroundings.state.clone())
-            .filter_map(|path| path.canonicalize().ok())
-            // Whoever works inside such a directory has been sent there.
-            .filter(|path| !contains_workspace(path))
-            .collect();
-        confinement.hidden.sort();
-        confinement.hidden.dedup();
-        Ok(confinement)
+        let all = credentials.chain(surroundings.state.clone()).filter_map(|path| path.canonicalize().ok());
+        // Whoever works inside such a directory has been sent there.
+        let mut hidden: Vec<_> = all.filter(|path| !contains_workspace(path)).collect();
+        hidden.sort();
+        hidden.dedup();
+        hidden
     }
 
     fn writable(&self, surroundings: &Surroundings) -> Result<Vec<WritableRoot>, SandboxError> {

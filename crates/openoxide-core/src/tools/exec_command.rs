@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openoxide_model::ToolSpec;
-use openoxide_sandbox::{CommandSpec, ExitStatus, WaitOutcome};
+use openoxide_sandbox::{CommandSpec, ExitStatus, SandboxPolicy, WaitOutcome};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -123,7 +123,7 @@ impl ExecCommand {
             cwd: self.cwd.clone(),
             env: thread.core.config.child_env.clone(),
             tty: self.tty,
-            mode: thread.config().sandbox,
+            policy: if self.escalated { SandboxPolicy::full_access() } else { thread.sandbox_policy() },
             output_limit: CAPTURE_LIMIT,
             thread_marker: Some(thread.id().to_string()),
         };

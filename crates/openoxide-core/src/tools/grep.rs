@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::ToolContext;
 use super::args::Args;
+use super::hidden;
 use super::output::StopFlag;
 use crate::diff::relative;
 
@@ -54,6 +55,7 @@ pub(crate) struct Grep {
     root: PathBuf,
     include: Option<String>,
     max_results: u64,
+    hidden: Vec<PathBuf>,
 }
 
 impl Grep {
@@ -69,6 +71,7 @@ impl Grep {
             root: context.thread.config().cwd.clone(),
             include: args.optional_text("include")?.filter(|glob| !glob.trim().is_empty()),
             max_results: args.optional_number("max_results")?.unwrap_or(DEFAULT_RESULTS).clamp(1, MAX_RESULTS),
+            hidden: context.hidden(),
         })
     }
 
@@ -86,7 +89,12 @@ impl Grep {
         if !self.path.exists() {
             return Err(format!("`path` {} does not exist.", self.shown));
         }
+        hidden::check_path(&self.path, &self.shown, &self.hidden)?;
         let mut walk = WalkBuilder::new(&self.path);
+        if !self.hidden.is_empty() {
+            let hidden = self.hidden.clone();
+            walk.filter_entry(move |entry| !hidden::is_hidden(entry.path(), &hidden));
+        }
         // The user's own ignore file is found through the environment, which is not read here.
         walk.git_global(false).require_git(false).sort_by_file_path(|a, b| a.cmp(b));
         if let Some(include) = &self.include {
@@ -157,6 +165,7 @@ mod tests {
             root: root.path().into(),
             include: include.map(Into::into),
             max_results,
+            hidden: Vec::new(),
         }
         .run(&StopFlag::default())
     }

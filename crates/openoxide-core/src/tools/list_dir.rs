@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::ToolContext;
 use super::args::Args;
+use super::hidden;
 
 /// Its name.
 pub(super) const NAME: &str = "list_dir";
@@ -41,6 +42,7 @@ pub(crate) struct ListDir {
     path: PathBuf,
     depth: u64,
     max_entries: u64,
+    hidden: Vec<PathBuf>,
 }
 
 impl ListDir {
@@ -51,6 +53,7 @@ impl ListDir {
         Ok(Self {
             path: context.resolve(&shown),
             shown,
+            hidden: context.hidden(),
             depth: args.optional_number("depth")?.unwrap_or(DEFAULT_DEPTH).clamp(1, MAX_DEPTH),
             max_entries: args.optional_number("max_entries")?.unwrap_or(DEFAULT_ENTRIES).clamp(1, MAX_ENTRIES),
         })
@@ -66,9 +69,11 @@ impl ListDir {
         if self.path.is_file() {
             return Err(format!("{} is a file; use `read_file`.", self.shown));
         }
+        hidden::check_path(&self.path, &self.shown, &self.hidden)?;
         let mut text = String::new();
         let mut left = self.max_entries;
-        match list(&self.path, 1, self.depth, &mut left, &mut text) {
+        let root = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        match list(&root, 1, self.depth, &self.hidden, &mut left, &mut text) {
             Err(error) => Err(format!("{} cannot be listed: {error}.", self.shown)),
             Ok(true) if text.is_empty() => Ok("[the directory is empty]\n".to_owned()),
             Ok(true) => Ok(text),
@@ -85,7 +90,14 @@ impl ListDir {
 
 /// Adds the entries of a directory; `false` when there is no room for more. A directory beneath the first that cannot
 /// be read is left at its name.
-fn list(directory: &Path, level: u64, depth: u64, left: &mut u64, text: &mut String) -> std::io::Result<bool> {
+fn list(
+    directory: &Path,
+    level: u64,
+    depth: u64,
+    hidden: &[PathBuf],
+    left: &mut u64,
+    text: &mut String,
+) -> std::io::Result<bool> {
     let mut entries: Vec<_> = fs::read_dir(directory)?.filter_map(Result::ok).collect();
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
@@ -106,7 +118,8 @@ fn list(directory: &Path, level: u64, depth: u64, left: &mut u64, text: &mut Str
         } else {
             "\n"
         });
-        if is_dir && level < depth && !list(&entry.path(), level + 1, depth, left, text).unwrap_or(true) {
+        let is_entered = is_dir && level < depth && !hidden.contains(&entry.path());
+        if is_entered && !list(&entry.path(), level + 1, depth, hidden, left, text).unwrap_or(true) {
             return Ok(false);
         }
     }
@@ -123,11 +136,18 @@ mod tests {
         fs::create_dir_all(root.path().join("b/c/d")).unwrap();
         fs::write(root.path().join("a.txt"), "").unwrap();
         fs::write(root.path().join("b/x"), "").unwrap();
-        let tool = |depth, max_entries| ListDir { shown: ".".into(), path: root.path().into(), depth, max_entries };
+        let tool = |depth, max_entries| ListDir {
+            shown: ".".into(),
+            path: root.path().into(),
+            depth,
+            max_entries,
+            hidden: Vec::new(),
+        };
         assert_eq!(tool(2, 100).run().unwrap(), "a.txt\nb/\n  c/\n  x\n");
         assert!(tool(3, 100).run().unwrap().contains("    d/\n"));
         assert!(tool(2, 2).run().unwrap().starts_with("a.txt\nb/\n[only the first 2 entries"));
-        let missing = ListDir { shown: "no".into(), path: root.path().join("no"), depth: 1, max_entries: 1 };
+        let missing =
+            ListDir { shown: "no".into(), path: root.path().join("no"), depth: 1, max_entries: 1, hidden: Vec::new() };
         assert!(missing.run().unwrap_err().starts_with("no cannot be listed"));
     }
 }

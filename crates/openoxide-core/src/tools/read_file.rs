@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::ToolContext;
 use super::args::Args;
+use super::hidden;
 
 /// Its name.
 pub(super) const NAME: &str = "read_file";
@@ -45,6 +46,7 @@ pub(crate) struct ReadFile {
     offset: u64,
     limit: u64,
     max_bytes: usize,
+    hidden: Vec<PathBuf>,
 }
 
 impl ReadFile {
@@ -59,7 +61,8 @@ impl ReadFile {
         if limit == 0 {
             return Err("`limit` must be at least 1.".to_owned());
         }
-        Ok(Self { path: context.resolve(&shown), shown, offset, limit, max_bytes: context.output_limit() })
+        let (path, hidden) = (context.resolve(&shown), context.hidden());
+        Ok(Self { path, shown, offset, limit, max_bytes: context.output_limit(), hidden })
     }
 
     /// What it shows.
@@ -80,7 +83,9 @@ impl ReadFile {
         if !metadata.is_file() {
             return Err(format!("{} is not a regular file, so it is not read.", self.shown));
         }
-        let mut reader = BufReader::with_capacity(PROBE_BYTES, File::open(&self.path).map_err(failed)?);
+        let file = File::open(&self.path).map_err(failed)?;
+        hidden::check(&file, &self.path, &self.shown, &self.hidden)?;
+        let mut reader = BufReader::with_capacity(PROBE_BYTES, file);
         if reader.fill_buf().map_err(failed)?.contains(&0) {
             return Err(format!("{} is not text; it has {} bytes.", self.shown, metadata.len()));
         }

@@ -1,0 +1,184 @@
+//! `openoxide doctor`: what works here, by which means, and the mend for what does not.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use openoxide_sandbox::{
+    Backend, Launcher, SandboxMode, SandboxPolicy, WorkspaceWrite, landlock_version, mend, visible_text,
+};
+use serde_json::{Value, json};
+
+use crate::Global;
+use crate::config::{self, Config};
+
+/// Arguments of `openoxide doctor`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DoctorArgs {
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One thing that was looked at.
+struct Finding {
+    what: String,
+    state: State,
+    detail: String,
+    mend: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Works,
+    /// Less than could be, and nothing that was promised.
+    Note,
+    Fails,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Works => "ok",
+            Self::Note => "note",
+            Self::Fails => "FAIL",
+        }
+    }
+}
+
+/// Looks and prints; the exit code is 1 where something fails.
+pub(crate) fn run(args: &DoctorArgs, global: &Global, exe: PathBuf) -> anyhow::Result<ExitCode> {
+    let mut findings = configuration(global);
+    findings.extend(sandbox(exe)?);
+    if args.json {
+        let list: Vec<Value> = findings.iter().map(to_json).collect();
+        println!("{}", json!({ "version": env!("CARGO_PKG_VERSION"), "findings": list }));
+    } else {
+        println!("openoxide {} on {} {}", env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH);
+        for Finding { what, state, detail, mend } in &findings {
+            println!("{:<5} {what}: {}", state.word(), visible_text(detail));
+            if let Some(mend) = mend {
+                println!("      mend: {}", visible_text(mend));
+            }
+        }
+    }
+    let fails = findings.iter().any(|finding| finding.state == State::Fails);
+    Ok(if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn to_json(finding: &Finding) -> Value {
+    json!({
+        "what": finding.what,
+        "state": finding.state.word().to_lowercase(),
+        "detail": finding.detail,
+        "mend": finding.mend,
+    })
+}
+
+fn configuration(global: &Global) -> Vec<Finding> {
+    let home = config::home();
+    let file = home.as_ref().map(|home| home.join("config.toml"));
+    let shown = file.as_ref().map_or_else(|| "no home directory".to_owned(), |file| file.display().to_string());
+    let loaded = Config::load(home.as_deref(), &global.config, global.model.as_deref());
+    let (state, detail, mend) = match loaded {
+        Ok(_) if file.as_ref().is_some_and(|file| file.exists()) => (State::Works, format!("{shown} is read"), None),
+        Ok(_) => (State::Works, format!("{shown} is not there; built-in values hold"), None),
+        Err(error) => (State::Fails, format!("{error:#}"), Some("correct the file at the place named".to_owned())),
+    };
+    vec![Finding { what: "configuration".to_owned(), state, detail, mend }]
+}
+
+fn sandbox(exe: PathBuf) -> anyhow::Result<Vec<Finding>> {
+    let launcher = Launcher::new(exe, config::surroundings(config::home()));
+    // A directory of its own, so that nothing depends on where this is run.
+    let workspace = tempfile::tempdir()?;
+    let mut findings = Vec::new();
+    for mode in [SandboxMode::ReadOnly, SandboxMode::WorkspaceWrite] {
+        let policy = SandboxPolicy {
+            mode,
+            workspace: workspace.path().canonicalize()?,
+            workspace_write: WorkspaceWrite::default(),
+        };
+        findings.push(match launcher.survey(&policy) {
+            Ok(survey) => of_survey(mode, &survey),
+            Err(error) => Finding {
+                what: format!("sandbox {}", mode.as_str()),
+                state: State::Fails,
+                detail: error.to_string(),
+                mend: None,
+            },
+        });
+    }
+    findings.push(landlock());
+    Ok(findings)
+}
+
+/// What each means said of a mode.
+fn of_survey(mode: SandboxMode, survey: &[(Backend, Result<(), String>)]) -> Finding {
+    let what = format!("sandbox {}", mode.as_str());
+    let tell = |(backend, outcome): &(Backend, Result<(), String>)| {
+        outcome.as_ref().err().map(|why| format!("{}: {why}", backend.as_str()))
+    };
+    let works = survey.iter().find(|(_, outcome)| outcome.is_ok()).map(|(backend, _)| *backend);
+    match works {
+        Some(Backend::Namespaces) => {
+            let detail = "enforced by namespaces, Landlock and a filter of system calls".to_owned();
+            Finding { what, state: State::Works, detail, mend: None }
+        }
+        Some(backend) => {
+            let why = survey.iter().filter_map(tell).next().unwrap_or_default();
+            let detail = format!("enforced by {}, as the first choice does not work ({why})", backend.as_str());
+            Finding { what, state: State::Note, detail, mend: Some(mend().to_owned()) }
+        }
+        None => {
+            let why: Vec<String> = survey.iter().filter_map(tell).collect();
+            let detail = format!("cannot be enforced, and is refused ({})", why.join("; "));
+            Finding { what, state: State::Fails, detail, mend: Some(mend().to_owned()) }
+        }
+    }
+}
+
+fn landlock() -> Finding {
+    let version = landlock_version();
+    let what = "Landlock".to_owned();
+    match version {
+        0 => Finding {
+            what,
+            state: State::Note,
+            detail: "not there; the mounts are the only wall around files".to_owned(),
+            mend: Some(
+                "a kernel with CONFIG_SECURITY_LANDLOCK and `landlock` in lsm= gives the second wall".to_owned(),
+            ),
+        },
+        1..6 => Finding {
+            what,
+            state: State::Note,
+            detail: format!("version {version}; from version 6 on it can hold `read-only` without namespaces"),
+            mend: None,
+        },
+        _ => Finding { what, state: State::Works, detail: format!("version {version}"), mend: None },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_that_nothing_can_hold_fails_with_every_reason() {
+        let survey = [
+            (Backend::Namespaces, Err("making namespaces: no".to_owned())),
+            (Backend::Bubblewrap, Err("finding it: no".to_owned())),
+        ];
+        let finding = of_survey(SandboxMode::WorkspaceWrite, &survey);
+        assert!(finding.state == State::Fails && finding.mend.is_some());
+        assert!(finding.detail.contains("namespaces: making") && finding.detail.contains("bubblewrap: finding"));
+    }
+
+    #[test]
+    fn a_fallback_is_named_with_the_reason() {
+        let survey = [(Backend::Namespaces, Err("x: no".to_owned())), (Backend::Bubblewrap, Ok(()))];
+        let finding = of_survey(SandboxMode::ReadOnly, &survey);
+        assert!(finding.state == State::Note && finding.detail.contains("bubblewrap"));
+        assert!(finding.detail.contains("namespaces: x: no"));
+    }
+}

@@ -1,0 +1,69 @@
+//! `openoxide sandbox`: runs one command the way the agent would, on the streams of this process, so that a person can
+//! find out what a mode allows.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use openoxide_sandbox::{CommandSpec, DEFAULT_OUTPUT_LIMIT, Launcher, SandboxMode, SandboxPolicy};
+
+use crate::Global;
+use crate::config::{self, Config};
+
+/// What a shell reports for a command that could not be started.
+const NOT_STARTED: u8 = 125;
+
+/// Arguments of `openoxide sandbox`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SandboxArgs {
+    /// How far the command may reach: read-only, workspace-write or danger-full-access. Default: the configured mode.
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    sandbox: Option<SandboxMode>,
+    /// The workspace, and the directory the command starts in. Default: the current directory.
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// The command and its arguments, after `--`.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+/// A sandbox mode by its name.
+pub(crate) fn parse_mode(text: &str) -> Result<SandboxMode, String> {
+    let modes = [SandboxMode::ReadOnly, SandboxMode::WorkspaceWrite, SandboxMode::DangerFullAccess];
+    let names = modes.map(SandboxMode::as_str).join(", ");
+    modes.into_iter().find(|mode| mode.as_str() == text).ok_or_else(|| format!("allowed: {names}"))
+}
+
+/// Runs the command; the exit code is its own.
+pub(crate) fn run(args: SandboxArgs, global: &Global, exe: PathBuf) -> anyhow::Result<ExitCode> {
+    let home = config::home();
+    let config = Config::load(home.as_deref(), &global.config, global.model.as_deref())?;
+    let current = config::current_directory()?;
+    let workspace = args.cwd.map_or_else(|| current.clone(), |cwd| current.join(cwd));
+    if !workspace.is_dir() {
+        bail!("--cwd {} is not a directory; name an existing one", workspace.display());
+    }
+    let workspace = workspace.canonicalize().context("the workspace cannot be resolved")?;
+    let mode = args.sandbox.unwrap_or(config.sandbox_mode());
+    let policy = SandboxPolicy { mode, workspace: workspace.clone(), workspace_write: config.workspace_write() };
+    let launcher = Launcher::new(exe, config::surroundings(home));
+    let exit = launcher.run_attached(CommandSpec {
+        argv: args.command,
+        cwd: workspace,
+        env: config.child_env(),
+        tty: false,
+        policy,
+        output_limit: DEFAULT_OUTPUT_LIMIT,
+        thread_marker: None,
+    });
+    match exit {
+        Ok(exit) => {
+            let code = exit.code.or(exit.signal.map(|signal| 128 + signal)).unwrap_or(1);
+            Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+        }
+        Err(error) => {
+            eprintln!("openoxide: {error}");
+            Ok(ExitCode::from(NOT_STARTED))
+        }
+    }
+}
