@@ -5,16 +5,21 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, WaitOptions};
 
 use crate::backend::Backend;
 use crate::launcher::START_LIMIT;
 use crate::link::{self, Manner, Record, Records};
 use crate::refusal::{Refusal, Tried};
-use crate::{CommandSpec, Confinement, ExitStatus, HELPER_ARG, Launcher, SandboxError, SandboxPolicy};
+use crate::{CommandSpec, Confinement, ExitStatus, HELPER_ARG, Launcher, SandboxError, SandboxPolicy, supervisor};
 
 /// Where the supervisor looks for the command's input.
 const INPUT: i32 = 3;
+
+/// Each means of confinement, and why it does not work here where it does not.
+pub type Survey = Vec<(Backend, Result<(), String>)>;
 
 impl Launcher {
     /// Runs a command with this process's own stdin, stdout and stderr, and ends what it leaves behind. `tty` and
@@ -31,7 +36,7 @@ impl Launcher {
         let exit = supervisor.exit(self)?;
         // Closing the lifeline ends what is left; the supervisor goes when it has.
         drop(supervisor.socket);
-        let _ = supervisor.child.wait();
+        supervisor.process.wait();
         Ok(exit)
     }
 
@@ -51,7 +56,7 @@ impl Launcher {
     ///
     /// # Errors
     /// What is wrong with the policy's own directories.
-    pub fn survey(&self, policy: &SandboxPolicy) -> Result<Vec<(Backend, Result<(), String>)>, SandboxError> {
+    pub fn survey(&self, policy: &SandboxPolicy) -> Result<Survey, SandboxError> {
         let spec = probe_spec(policy);
         let confinement = policy.confinement(self.surroundings())?;
         let all = Backend::ALL.into_iter().map(|backend| {
@@ -88,6 +93,58 @@ impl Launcher {
         Err(SandboxError::Unavailable { mode: confinement.mode, tried })
     }
 
+    /// Starts a supervisor without input or output, for a question.
+    fn execute(&self, socket: UnixStream) -> Result<Process, SandboxError> {
+        let mut command = self.command(socket);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().map_err(|source| self.not_started(source))?;
+        Ok(Process::Executed(child))
+    }
+
+    /// Starts a supervisor with the streams of this process. Before this process has a second thread a copy of it will do,
+    /// which is quicker than executing the program again.
+    fn fork_or_execute(&self, theirs: UnixStream) -> Result<Process, SandboxError> {
+        // High enough not to be overwritten by the copy.
+        let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), INPUT + 1)
+            .map_err(|errno| self.not_started(errno.into()))?;
+        if !has_one_thread() {
+            let mut command = self.command(theirs);
+            let give = move || match duplicate(input.as_raw_fd(), INPUT) {
+                true => Ok(()),
+                false => Err(std::io::Error::last_os_error()),
+            };
+            // SAFETY: between fork and exec, `dup2` alone is called.
+            #[allow(unsafe_code)]
+            unsafe {
+                command.pre_exec(give);
+            }
+            let child = command.spawn().map_err(|source| self.not_started(source))?;
+            return Ok(Process::Executed(child));
+        }
+        // SAFETY: this process has one thread, so the copy may do whatever this one may.
+        #[allow(unsafe_code)]
+        let forked = unsafe { libc::fork() };
+        if forked == 0 {
+            if !duplicate(theirs.as_raw_fd(), 0) || !duplicate(input.as_raw_fd(), INPUT) {
+                supervisor::exit(1)
+            }
+            supervisor::run()
+        }
+        let pid = Pid::from_raw(forked.max(0));
+        pid.map(Process::Forked).ok_or_else(|| self.not_started(std::io::Error::last_os_error()))
+    }
+
+    fn command(&self, socket: UnixStream) -> Command {
+        #[expect(clippy::disallowed_methods, reason = "this is the sandbox crate")]
+        let mut command = Command::new(self.helper());
+        command.arg(HELPER_ARG).env_clear().stdin(Stdio::from(OwnedFd::from(socket)));
+        command
+    }
+
+    fn not_started(&self, source: std::io::Error) -> SandboxError {
+        SandboxError::HelperStart { helper: self.helper().to_path_buf(), source }
+    }
+
     fn start_attached(
         &self,
         spec: &CommandSpec,
@@ -98,30 +155,8 @@ impl Launcher {
         let io = |what| move |source| SandboxError::Io { what, source };
         let request = link::encode_request(spec, confinement, Manner { backend, probe, stdin: !probe })?;
         let (socket, theirs) = UnixStream::pair().map_err(io("making a socket"))?;
-        let failed = |source| SandboxError::HelperStart { helper: self.helper().to_path_buf(), source };
-        #[expect(clippy::disallowed_methods, reason = "this is the sandbox crate")]
-        let mut command = std::process::Command::new(self.helper());
-        command.arg(HELPER_ARG).args(&spec.thread_marker).env_clear().stdin(Stdio::from(OwnedFd::from(theirs)));
-        if probe {
-            command.stdout(Stdio::null()).stderr(Stdio::null());
-        } else {
-            // High enough not to be overwritten by the copy.
-            let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), INPUT + 1)
-                .map_err(|errno| failed(errno.into()))?;
-            let give = move || match duplicate(input.as_raw_fd(), INPUT) {
-                true => Ok(()),
-                false => Err(std::io::Error::last_os_error()),
-            };
-            // SAFETY: between fork and exec, `dup2` alone is called.
-            #[allow(unsafe_code)]
-            unsafe {
-                command.pre_exec(give);
-            }
-        }
-        let child = command.spawn().map_err(failed)?;
-        // Our copies of the other ends are closed with it.
-        drop(command);
-        let mut supervisor = Supervisor { child, socket, records: Records::default() };
+        let child = if probe { self.execute(theirs)? } else { self.fork_or_execute(theirs)? };
+        let mut supervisor = Supervisor { process: child, socket, records: Records::default() };
         supervisor.socket.set_read_timeout(Some(START_LIMIT)).map_err(io("watching the supervisor"))?;
         // A supervisor that is gone says so below.
         let _ = supervisor.socket.write_all(&request);
@@ -134,7 +169,7 @@ impl Launcher {
                 }
                 Record::Detail { text } => detail.extend(text),
                 Record::Failed { step, errno } => {
-                    let _ = supervisor.child.wait();
+                    supervisor.process.wait();
                     return Err(Refusal::of(spec, step, errno, &detail));
                 }
                 early @ (Record::Exited { .. } | Record::Signaled { .. }) => exit = Some(early),
@@ -142,6 +177,29 @@ impl Launcher {
             }
         }
     }
+}
+
+/// A supervisor's process.
+enum Process {
+    /// This program, executed again.
+    Executed(Child),
+    /// A copy of this very process.
+    Forked(Pid),
+}
+
+impl Process {
+    /// Waits until it has ended.
+    fn wait(&mut self) {
+        match self {
+            Self::Executed(child) => drop(child.wait()),
+            Self::Forked(pid) => drop(rustix::process::waitpid(Some(*pid), WaitOptions::empty())),
+        }
+    }
+}
+
+/// Whether a copy of this process may do whatever it may.
+fn has_one_thread() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1)
 }
 
 /// A copy of one descriptor at the place of another, kept across exec.
@@ -167,7 +225,7 @@ fn probe_spec(policy: &SandboxPolicy) -> CommandSpec {
 
 /// A supervisor that was started. Its socket is the lifeline.
 struct Supervisor {
-    child: Child,
+    process: Process,
     socket: UnixStream,
     records: Records,
 }

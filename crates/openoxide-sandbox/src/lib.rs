@@ -33,6 +33,7 @@ mod supervisor;
 mod terminal;
 mod visible;
 
+pub use attached::Survey;
 pub use backend::Backend;
 pub use capture::Output;
 pub use env_policy::{EnvPolicy, Inherit};

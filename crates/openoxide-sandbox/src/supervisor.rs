@@ -230,7 +230,7 @@ fn reap(started: &Started, control: &mut Control) -> bool {
 }
 
 /// Ends this process at once: nothing here has to be unwound, and the copy after fork must not do it twice.
-fn exit(code: i32) -> ! {
+pub(crate) fn exit(code: i32) -> ! {
     // SAFETY: `_exit` has no preconditions.
     #[allow(unsafe_code)]
     unsafe {

@@ -27,9 +27,6 @@ const LINKS: [(&str, &str); 5] = [
     ("ptmx", "pts/ptmx"),
 ];
 
-/// Parts of `/proc` that speak for the whole machine: they honour the user's own rights, which for root are all.
-const MACHINE: [&str; 5] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
-
 /// Parts of `/proc` that tell what memory holds.
 const MEMORY: [&str; 4] = ["/proc/kcore", "/proc/keys", "/proc/kmsg", "/proc/timer_list"];
 
@@ -113,7 +110,7 @@ fn build_dev(devices: &[(&str, OwnedFd)]) -> Result<(), Failure> {
     mounts::new("devpts", "/dev/pts", MountFlags::NOEXEC, c"newinstance,ptmxmode=0666,mode=620")
         .map_err(failed("pts"))?;
     mounts::new("tmpfs", "/dev/shm", MountFlags::NODEV, c"mode=1777,size=1g").map_err(failed("shm"))?;
-    std::fs::DirBuilder::new().mode(0).create(EMPTY_DIRECTORY).map_err(io("hidden"))?;
+    std::fs::DirBuilder::new().mode(0o000).create(EMPTY_DIRECTORY).map_err(io("hidden"))?;
     create(Path::new(EMPTY_FILE), 0).map_err(io("hidden"))
 }
 
@@ -130,13 +127,9 @@ fn build_proc() -> Result<(), Failure> {
         // Where the kernel was built without it, the limit of the user's processes is left.
         let _ = std::fs::write("/proc/sys/kernel/pid_max", privileges::max_processes().to_string());
     }
-    for path in MACHINE.map(Path::new) {
-        match mounts::place(path) {
-            Ok(place) => mounts::seal(place.as_fd()).map_err(at("sealing", path))?,
-            Err(Errno::NOENT) => {}
-            Err(errno) => return Err(at("sealing", path)(errno)),
-        }
-    }
+    // All of it: parts of it speak for the whole machine and honour the user's own rights, which for root are all.
+    let closed = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount_remount("/proc", closed, c"").map_err(|errno| Failure::confine("closing /proc", errno))?;
     for path in MEMORY {
         cover(Path::new(path))?;
     }
