@@ -12,12 +12,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use openoxide_core::{ApprovalPolicy, CommandRule};
 use openoxide_model::{HttpClient, Offline, Provider, ProviderConfig, Responses, Secret};
 use openoxide_sandbox::{EnvPolicy, SandboxMode, Surroundings, WorkspaceWrite};
 use serde::Deserialize;
 
 /// Keys of the file, for the warning about unknown ones.
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 11] = [
+    "approval_policy",
+    "sandbox_mode",
+    "sandbox_workspace_write",
+    "rules",
     "model",
     "model_provider",
     "model_providers",
@@ -40,6 +45,12 @@ pub(crate) struct Config {
     model_providers: BTreeMap<String, ProviderTable>,
     #[serde(default)]
     pub(crate) shell_environment_policy: EnvPolicy,
+    approval_policy: Option<ApprovalPolicy>,
+    sandbox_mode: Option<SandboxMode>,
+    #[serde(default)]
+    sandbox_workspace_write: WorkspaceWrite,
+    #[serde(default)]
+    rules: Vec<CommandRule>,
     pub(crate) project_doc_max_bytes: Option<usize>,
     pub(crate) tool_output_token_limit: Option<usize>,
     #[serde(default)]
@@ -94,12 +105,22 @@ impl Config {
 
     /// The sandbox mode where nobody asks for another.
     pub(crate) fn sandbox_mode(&self) -> SandboxMode {
-        SandboxMode::WorkspaceWrite
+        self.sandbox_mode.unwrap_or(SandboxMode::WorkspaceWrite)
+    }
+
+    /// When a person is asked, where nobody asks for another policy.
+    pub(crate) fn approval_policy(&self) -> ApprovalPolicy {
+        self.approval_policy.unwrap_or(ApprovalPolicy::OnRequest)
+    }
+
+    /// What is to be done with certain commands.
+    pub(crate) fn rules(&self) -> &[CommandRule] {
+        &self.rules
     }
 
     /// What `workspace-write` allows beside the workspace.
     pub(crate) fn workspace_write(&self) -> WorkspaceWrite {
-        WorkspaceWrite::default()
+        self.sandbox_workspace_write.clone()
     }
 
     /// Reads the file, if there is one, and lays the command line over it.
@@ -142,6 +163,15 @@ impl Config {
         {
             let known: Vec<_> = self.model_providers.keys().map(String::as_str).chain(["openai", "offline"]).collect();
             bail!("model_provider is {id:?}; the configured providers are {}", known.join(", "));
+        }
+        for (at, rule) in self.rules.iter().enumerate() {
+            rule.check().map_err(|error| anyhow::anyhow!("rules[{at}]: {error}"))?;
+        }
+        if let Some(root) = self.sandbox_workspace_write.writable_roots.iter().find(|root| !root.is_absolute()) {
+            bail!(
+                "sandbox_workspace_write.writable_roots has {}, which is relative; give absolute directories",
+                root.display()
+            );
         }
         for (id, table) in &self.model_providers {
             if let Some(wire_api) = &table.wire_api {

@@ -6,6 +6,7 @@
 mod config;
 mod doctor;
 mod mcp_server;
+mod rules_cmd;
 mod sandbox_cmd;
 mod try_cmd;
 
@@ -59,6 +60,8 @@ enum Mode {
     Try(try_cmd::TryArgs),
     /// Run one command the way the agent would.
     Sandbox(sandbox_cmd::SandboxArgs),
+    /// Tell what the approval rules say of commands.
+    Rules(rules_cmd::RulesArgs),
     /// Tell what works here, and how to mend what does not.
     Doctor(doctor::DoctorArgs),
 }
@@ -85,6 +88,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.mode {
         Mode::McpServer(args) => mcp_server::run(&args, &cli.global, exe),
         Mode::Sandbox(args) => sandbox_cmd::run(args, &cli.global, exe),
+        Mode::Rules(args) => rules_cmd::run(args, &cli.global),
         Mode::Doctor(args) => doctor::run(&args, &cli.global, exe),
         Mode::Try(args) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;

@@ -59,13 +59,13 @@ impl Config {
         }
     }
 
-    /// The default configuration of a thread: full access, every command and patch asked for.
+    /// The default configuration of a thread: commands are held to its directory, and what would leave it is asked for.
     pub fn thread_defaults(&self) -> ThreadConfig {
         ThreadConfig {
             cwd: self.cwd.clone(),
             model: self.model.clone(),
-            sandbox: SandboxMode::DangerFullAccess,
-            approval_policy: ApprovalPolicy::Untrusted,
+            sandbox: SandboxMode::WorkspaceWrite,
+            approval_policy: ApprovalPolicy::OnRequest,
             base_instructions: None,
             developer_instructions: None,
             read_only_tools: false,
@@ -129,11 +129,11 @@ pub struct ThreadConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApprovalPolicy {
-    /// Before every command and patch.
+    /// Before every patch, and every command that is not known to only read.
     Untrusted,
     /// When the model asks for more than the sandbox allows.
     OnRequest,
-    /// When the sandbox has stopped a command. Refused until a sandbox is enforced.
+    /// When the sandbox has stopped a command.
     OnFailure,
     /// Never.
     Never,

@@ -7,6 +7,7 @@
 
 mod approval;
 mod approvals;
+mod command_rules;
 mod config;
 mod context;
 mod diff;
@@ -27,6 +28,7 @@ mod tools;
 mod turn;
 
 pub use approval::*;
+pub use command_rules::{CommandRule, PatchReach, Request, RuleDecision, Verdict, decide};
 pub use config::{ApprovalPolicy, Config, Limits, ThreadConfig};
 pub use error::{CoreError, ErrorKind};
 pub use events::EventReceiver;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +11,9 @@ use futures_util::{FutureExt, StreamExt, stream};
 use openoxide_model::{
     HistoryItem, ModelError, ModelEvent, ModelRequest, ModelStream, Provider, Role, ToolSpec, Usage,
 };
-use openoxide_sandbox::{CommandSpec, ExitStatus, Launcher, Output, WaitOutcome};
+use openoxide_sandbox::{
+    CommandSpec, ExitStatus, Launcher, Output, SandboxMode, SandboxPolicy, Surroundings, WaitOutcome,
+};
 use tokio::sync::Notify;
 
 use crate::runner::{Runner, Running};
@@ -133,12 +135,22 @@ fn message(text: &str) -> Vec<Result<ModelEvent, ModelError>> {
 pub(super) struct Pretend {
     pub(super) log: Arc<Mutex<Vec<String>>>,
     pub(super) spawned: Arc<Notify>,
+    /// No mode can be enforced.
+    pub(super) refuses: AtomicBool,
 }
 
 impl Runner for Pretend {
+    fn probe(&self, _: &SandboxPolicy) -> Result<(), String> {
+        match self.refuses.load(Ordering::SeqCst) {
+            true => Err("nothing here can hold it".to_owned()),
+            false => Ok(()),
+        }
+    }
+
     fn spawn(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Arc<dyn Running>, String>> {
         let text = spec.argv.last().cloned().unwrap_or_default();
-        self.log.lock().unwrap().push(format!("spawn {text}"));
+        let place = if spec.policy.mode == SandboxMode::DangerFullAccess { " outside" } else { "" };
+        self.log.lock().unwrap().push(format!("spawn {text}{place}"));
         self.spawned.notify_one();
         if text == "unstartable" {
             return futures_util::future::ready(Err("no such thing".to_owned())).boxed();
@@ -265,7 +277,7 @@ impl Bench {
         let cwd = directory.path().join("work");
         std::fs::create_dir_all(cwd.join(".git")).unwrap();
         let model = Arc::new(Script { steps: Mutex::new(steps.into()), ..Script::default() });
-        let launcher = Launcher::new("/nowhere".into());
+        let launcher = Launcher::new("/nowhere".into(), Surroundings::default());
         let mut config = Config::new(cwd, "m".into(), Arc::clone(&model) as Arc<dyn Provider>, launcher);
         change(&mut config);
         let runner = Arc::new(Pretend::default());

@@ -159,7 +159,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("f");
         std::fs::write(&path, content).unwrap();
-        ReadFile { shown: "f".into(), path, offset, limit, max_bytes }.run()
+        ReadFile { shown: "f".into(), path, offset, limit, max_bytes, hidden: Vec::new() }.run()
     }
 
     #[test]
@@ -174,7 +174,14 @@ mod tests {
     #[test]
     fn what_is_not_text_gets_a_sentence() {
         assert_eq!(read(b"\x7fELF\0\0", 1, 2, 1000).unwrap_err(), "f is not text; it has 6 bytes.");
-        let missing = ReadFile { shown: "x".into(), path: "/nowhere/x".into(), offset: 1, limit: 1, max_bytes: 9 };
+        let missing = ReadFile {
+            shown: "x".into(),
+            path: "/nowhere/x".into(),
+            offset: 1,
+            limit: 1,
+            max_bytes: 9,
+            hidden: Vec::new(),
+        };
         assert_eq!(missing.run().unwrap_err(), "There is no file x.");
     }
 
