@@ -20,6 +20,11 @@ pub struct ApprovalRequest {
     pub call_id: String,
     /// Why the model says it needs this.
     pub justification: Option<String>,
+    /// Why it is asked: what the rules say of it, in a sentence without a full stop.
+    pub reason: String,
+    /// Whether it is done within the thread's sandbox. Otherwise approving it lets it go further, or nothing confines the
+    /// thread at all.
+    pub confined: bool,
     /// What is asked.
     pub action: ApprovalAction,
 }

@@ -1,20 +1,25 @@
-//! When a person is asked, what is remembered of the answers, and what the model is told of a no. Pure.
+//! What a turn asks by: the rules applied to a question, what is remembered of the answers, and what the model is told of a
+//! no. Pure; the decision itself is [`command_rules::decide`].
 //!
 //! Decisions come in and wait elsewhere: [`crate::Thread`] keeps what is pending, `turn/state.rs` acts on the answer.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::{ApprovalAction, ApprovalPolicy, Decision, DenialReason};
+use openoxide_sandbox::SandboxMode;
+
+use crate::command_rules::{self, PatchReach, Request};
+use crate::{ApprovalAction, ApprovalPolicy, CommandRule, Decision, DenialReason, RuleDecision, Verdict};
 
 /// What a tool call would do, put up for a decision if the policy wants one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Question {
     /// What would be done.
     pub(crate) action: ApprovalAction,
-    /// The model asks to leave the sandbox.
-    pub(crate) escalated: bool,
+    /// It would leave the sandbox: the model asks for that, or a patch reaches further than commands may write.
+    pub(crate) leaves_sandbox: bool,
     /// Why, in the model's words.
     pub(crate) justification: Option<String>,
 }
@@ -22,43 +27,80 @@ pub(crate) struct Question {
 /// Answers that hold for the rest of a thread.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Remembered {
-    commands: HashSet<(Vec<String>, PathBuf)>,
+    commands: HashSet<(Vec<String>, PathBuf, bool)>,
     patches: bool,
+    patches_beyond: bool,
 }
 
 impl Remembered {
-    /// Notes an approval for the thread: the exact command in the exact directory, or every patch.
-    pub(crate) fn approve(&mut self, action: &ApprovalAction) {
-        match action {
+    /// Notes an approval for the thread: the exact command in the exact directory, or every patch, in the sandbox or out
+    /// of it.
+    pub(crate) fn approve(&mut self, question: &Question) {
+        match &question.action {
             ApprovalAction::Command { argv, cwd } => {
-                self.commands.insert((argv.clone(), cwd.clone()));
+                self.commands.insert((argv.clone(), cwd.clone(), question.leaves_sandbox));
             }
+            ApprovalAction::Patch { .. } if question.leaves_sandbox => self.patches_beyond = true,
             ApprovalAction::Patch { .. } => self.patches = true,
         }
     }
 
-    fn covers(&self, action: &ApprovalAction) -> bool {
-        match action {
+    fn covers(&self, question: &Question) -> bool {
+        match &question.action {
             ApprovalAction::Command { argv, cwd } => {
-                !self.commands.is_empty() && self.commands.contains(&(argv.clone(), cwd.clone()))
+                !self.commands.is_empty()
+                    && self.commands.contains(&(argv.clone(), cwd.clone(), question.leaves_sandbox))
             }
+            ApprovalAction::Patch { .. } if question.leaves_sandbox => self.patches_beyond,
             ApprovalAction::Patch { .. } => self.patches,
         }
     }
 }
 
-/// Whether a person is asked first.
-///
-/// Full access is the only mode that is enforced today, so the sandbox stops nothing and the policy alone decides:
-/// `untrusted` asks for everything, `on-request` for what the model marks, `never` for nothing. `on-failure` has
-/// no meaning without a sandbox and is refused when a thread starts; should it come here, it asks.
-pub(crate) fn must_ask(policy: ApprovalPolicy, question: &Question, remembered: &Remembered) -> bool {
-    let asks = match policy {
-        ApprovalPolicy::Untrusted | ApprovalPolicy::OnFailure => true,
-        ApprovalPolicy::OnRequest => question.escalated,
-        ApprovalPolicy::Never => false,
+/// What a turn decides by.
+#[derive(Debug, Clone)]
+pub(crate) struct Rules {
+    pub(crate) policy: ApprovalPolicy,
+    pub(crate) sandbox: SandboxMode,
+    pub(crate) rules: Arc<[CommandRule]>,
+    pub(crate) remembered: Remembered,
+}
+
+impl Rules {
+    /// What is to be done with a question; what was approved for the thread is not asked again.
+    pub(crate) fn judge(&self, question: &Question) -> Verdict {
+        let request = match &question.action {
+            ApprovalAction::Command { argv, .. } => Request::Command { argv, escalated: question.leaves_sandbox },
+            ApprovalAction::Patch { .. } => {
+                let reach = if question.leaves_sandbox { PatchReach::Beyond } else { PatchReach::Within };
+                Request::Patch { reach }
+            }
+        };
+        let mut verdict = command_rules::decide(self.policy, self.sandbox, &self.rules, request);
+        if verdict.decision == RuleDecision::Ask && self.remembered.covers(question) {
+            verdict.decision = RuleDecision::Allow;
+        }
+        verdict
+    }
+
+    /// Whether what is asked is done within a sandbox.
+    pub(crate) fn confines(&self, question: &Question) -> bool {
+        self.sandbox != SandboxMode::DangerFullAccess && !question.leaves_sandbox
+    }
+}
+
+/// What the model is told of an action that the rules forbid, and the kind of no.
+pub(crate) fn refusal(action: &ApprovalAction, verdict: &Verdict) -> (String, DenialReason) {
+    let what = match action {
+        ApprovalAction::Command { .. } => "The command was not run",
+        ApprovalAction::Patch { .. } => "The patch was not applied; no file was changed",
     };
-    asks && !remembered.covers(&question.action)
+    let reason = if verdict.rule == "policy:never" { DenialReason::NotAskable } else { DenialReason::Declined };
+    let sentence = format!(
+        "{what}: {}. Do not try to reach the same effect another way; go on without it and say what was left undone.",
+        visible(&verdict.reason)
+    );
+    (sentence, reason)
 }
 
 /// An action for a person, on one line: the command as a shell would show it, or the files of a patch.
@@ -140,43 +182,58 @@ pub(crate) fn denial_sentence(action: &ApprovalAction, reason: DenialReason, not
 mod tests {
     use super::*;
 
-    fn command(command: &str, cwd: &str, escalated: bool) -> Question {
+    fn command(command: &str, cwd: &str, leaves_sandbox: bool) -> Question {
         let argv = ["bash", "-c", command].map(str::to_owned).to_vec();
         let action = ApprovalAction::Command { argv, cwd: cwd.into() };
-        Question { action, escalated, justification: None }
+        Question { action, leaves_sandbox, justification: None }
     }
 
-    fn patch() -> Question {
+    fn patch(leaves_sandbox: bool) -> Question {
         let action = ApprovalAction::Patch { changes: Vec::new(), unified_diff: String::new() };
-        Question { action, escalated: false, justification: None }
+        Question { action, leaves_sandbox, justification: None }
     }
 
-    #[test]
-    fn each_policy_asks_for_what_it_says() {
-        let none = Remembered::default();
-        for (policy, plain, escalated, patched) in [
-            (ApprovalPolicy::Untrusted, true, true, true),
-            (ApprovalPolicy::OnRequest, false, true, false),
-            (ApprovalPolicy::Never, false, false, false),
-        ] {
-            assert_eq!(must_ask(policy, &command("ls", "/", false), &none), plain, "{policy:?}");
-            assert_eq!(must_ask(policy, &command("ls", "/", true), &none), escalated, "{policy:?}");
-            assert_eq!(must_ask(policy, &patch(), &none), patched, "{policy:?}");
+    fn rules() -> Rules {
+        Rules {
+            policy: ApprovalPolicy::Untrusted,
+            sandbox: SandboxMode::WorkspaceWrite,
+            rules: Arc::default(),
+            remembered: Remembered::default(),
         }
     }
 
     #[test]
-    fn an_approval_for_the_thread_holds_for_the_exact_command_and_directory() {
-        let mut remembered = Remembered::default();
-        remembered.approve(&command("cargo test", "/a", false).action);
-        let asks =
-            |question: &Question, remembered: &Remembered| must_ask(ApprovalPolicy::Untrusted, question, remembered);
-        assert!(!asks(&command("cargo test", "/a", false), &remembered));
-        assert!(asks(&command("cargo test ", "/a", false), &remembered));
-        assert!(asks(&command("cargo test", "/b", false), &remembered));
-        assert!(asks(&patch(), &remembered));
-        remembered.approve(&patch().action);
-        assert!(!asks(&patch(), &remembered));
+    fn an_approval_for_the_thread_holds_for_the_exact_command_directory_and_reach() {
+        let mut rules = rules();
+        rules.remembered.approve(&command("make", "/a", false));
+        let asks = |rules: &Rules, question: &Question| rules.judge(question).decision == RuleDecision::Ask;
+        assert!(!asks(&rules, &command("make", "/a", false)));
+        assert!(asks(&rules, &command("make ", "/a", false)));
+        assert!(asks(&rules, &command("make", "/b", false)));
+        assert!(asks(&rules, &command("make", "/a", true)));
+        assert!(asks(&rules, &patch(false)));
+        rules.remembered.approve(&patch(false));
+        assert!(!asks(&rules, &patch(false)));
+        assert!(asks(&rules, &patch(true)));
+    }
+
+    #[test]
+    fn an_approval_does_not_outweigh_what_is_forbidden() {
+        let mut rules = rules();
+        let question = command("rm -rf /", "/a", false);
+        rules.remembered.approve(&question);
+        let verdict = rules.judge(&question);
+        assert_eq!(verdict.decision, RuleDecision::Forbid);
+        let (sentence, reason) = refusal(&question.action, &verdict);
+        assert!(sentence.contains("it removes /") && reason == DenialReason::Declined, "{sentence}");
+    }
+
+    #[test]
+    fn only_what_stays_in_a_sandbox_is_confined() {
+        let mut rules = rules();
+        assert!(rules.confines(&patch(false)) && !rules.confines(&command("ls", "/", true)));
+        rules.sandbox = SandboxMode::DangerFullAccess;
+        assert!(!rules.confines(&patch(false)));
     }
 
     #[test]

@@ -11,6 +11,8 @@ use openoxide_model::Provider;
 use openoxide_sandbox::{Launcher, SandboxMode, WorkspaceWrite};
 use serde::{Deserialize, Serialize};
 
+use crate::CommandRule;
+
 /// What the process was started with.
 #[derive(Clone)]
 pub struct Config {
@@ -24,6 +26,8 @@ pub struct Config {
     pub provider: Arc<dyn Provider>,
     /// Starts commands.
     pub launcher: Launcher,
+    /// What is to be done with certain commands, whatever the policy says.
+    pub rules: Arc<[CommandRule]>,
     /// What `workspace-write` allows beside a thread's directory.
     pub workspace_write: WorkspaceWrite,
     /// The whole environment of commands, already filtered.
@@ -49,6 +53,7 @@ impl Config {
             model,
             provider,
             launcher,
+            rules: Arc::default(),
             workspace_write: WorkspaceWrite::default(),
             child_env: BTreeMap::new(),
             user_instructions: None,

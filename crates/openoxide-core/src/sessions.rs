@@ -26,6 +26,8 @@ pub(crate) struct Session {
     pub(crate) argv: Vec<String>,
     /// Its directory.
     pub(crate) cwd: PathBuf,
+    /// Whether it runs in a sandbox.
+    pub(crate) confined: bool,
     turn_id: TurnId,
     id: SessionId,
     kind: Kind,
@@ -61,11 +63,18 @@ impl Sessions {
     }
 
     /// Registers a command that was just started.
-    pub(crate) fn add(&self, command: Arc<dyn Running>, argv: Vec<String>, cwd: PathBuf, turn_id: TurnId) -> SessionId {
+    pub(crate) fn add(
+        &self,
+        command: Arc<dyn Running>,
+        argv: Vec<String>,
+        cwd: PathBuf,
+        confined: bool,
+        turn_id: TurnId,
+    ) -> SessionId {
         let mut inner = lock(&self.inner);
         inner.next += 1;
         let id = inner.next;
-        inner.live.push(Session { command, argv, cwd, turn_id, id, kind: Kind::Foreground, ending: None });
+        inner.live.push(Session { command, argv, cwd, confined, turn_id, id, kind: Kind::Foreground, ending: None });
         id
     }
 

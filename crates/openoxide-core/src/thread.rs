@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use openoxide_model::Usage;
-use openoxide_sandbox::SandboxPolicy;
+use openoxide_sandbox::{Confinement, SandboxPolicy};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -98,6 +98,11 @@ impl Thread {
     /// What the thread's commands may touch.
     pub(crate) fn sandbox_policy(&self) -> SandboxPolicy {
         self.core.sandbox_policy(&self.config)
+    }
+
+    /// The same on this machine; none where its directories cannot be told.
+    pub(crate) fn confinement(&self) -> Option<Confinement> {
+        self.sandbox_policy().confinement(self.core.config.launcher.surroundings()).ok()
     }
 
     /// Asks something of the thread. Returns at once; what follows is told as events. Must be called within a tokio

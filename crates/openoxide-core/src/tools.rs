@@ -155,6 +155,13 @@ pub(crate) async fn prepare(context: ToolContext, plan: &mut Plan) -> Prepared {
 }
 
 impl Plan {
+    /// Lets it leave the sandbox when it runs again.
+    pub(crate) fn leave_sandbox(&mut self) {
+        if let Self::Exec(exec) = self {
+            exec.leave_sandbox();
+        }
+    }
+
     /// Whether preparing it reads files, and so must not be waited for.
     pub(crate) fn is_patch(&self) -> bool {
         matches!(self, Self::Patch(_))
@@ -208,5 +215,5 @@ async fn read_in_background(
         Ok(Err(text)) => (text, ItemStatus::Failed),
         Err(_) => (format!("`{name}` failed inside; try it another way."), ItemStatus::Failed),
     };
-    CallOutcome { output: output::truncate(&text, limit), item: context.tool_item(name, summary, status), plan: None }
+    CallOutcome::plain(output::truncate(&text, limit), context.tool_item(name, summary, status))
 }

@@ -114,13 +114,16 @@ pub(crate) fn wording(request: &ApprovalRequest) -> Value {
         "threadId": request.thread_id,
         "turnId": request.turn_id,
         "callId": request.call_id,
+        "reason": request.reason,
+        "confined": request.confined,
     });
     // Writing to a string cannot fail.
     match &request.action {
         ApprovalAction::Command { argv, cwd } => {
             let shown = openoxide_core::visible(argv);
             let directory = openoxide_core::visible(&[cwd.to_string_lossy().into_owned()]);
-            let _ = write!(message, "OpenOxide wants to run this command:\n\n{shown}\n\nin {directory}");
+            let how = if request.confined { "" } else { " without a sandbox" };
+            let _ = write!(message, "OpenOxide wants to run this command{how}:\n\n{shown}\n\nin {directory}");
             details["command"] = json!(argv);
             details["cwd"] = json!(cwd);
         }
@@ -147,6 +150,7 @@ pub(crate) fn wording(request: &ApprovalRequest) -> Value {
             let _ = write!(message, "OpenOxide wants to act: {other:?}");
         }
     }
+    let _ = write!(message, "\n\nAsked because {}.", openoxide_core::visible_text(&request.reason));
     if let Some(why) = &request.justification {
         let _ = write!(message, "\n\nReason given: {}", openoxide_core::visible_text(why));
         details["justification"] = json!(why);
@@ -187,6 +191,8 @@ mod tests {
             thread_id: ThreadId::new(),
             turn_id: TurnId::new(),
             call_id: "c1".to_owned(),
+            reason: "it asks to run outside of the sandbox".to_owned(),
+            confined: false,
             justification: Some("needs\u{1b}[2J the net".to_owned()),
             action,
         }
@@ -197,7 +203,8 @@ mod tests {
         let argv = vec!["bash".to_owned(), "-c".to_owned(), "echo \u{1b}[31mhi".to_owned()];
         let params = wording(&request(ApprovalAction::Command { argv: argv.clone(), cwd: "/w".into() }));
         let message = params["message"].as_str().unwrap();
-        assert!(message.contains("bash -c") && message.contains("in /w"), "{message}");
+        assert!(message.contains("without a sandbox") && message.contains("bash -c"), "{message}");
+        assert!(message.contains("in /w") && message.contains("Asked because it asks to run outside"), "{message}");
         assert!(!message.contains('\u{1b}'), "{message}");
         assert_eq!(params["_meta"]["openoxide/approval"]["command"], json!(argv));
     }

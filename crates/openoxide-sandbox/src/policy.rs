@@ -170,10 +170,45 @@ impl SandboxPolicy {
 }
 
 impl Confinement {
+    /// Whether a command may write the place, an absolute path: beneath a writable root, nothing of a protected name on
+    /// the way, and not hidden. Links are resolved as far as the path exists.
+    #[must_use]
+    pub fn may_write(&self, place: &Path) -> bool {
+        if self.mode == SandboxMode::DangerFullAccess {
+            return true;
+        }
+        let Some(place) = resolve(place) else { return false };
+        let is_protected = |rest: &Path| {
+            let mut parts = rest.iter();
+            parts.any(|part| PROTECTED_NAMES.iter().any(|name| part.eq_ignore_ascii_case(name)))
+        };
+        // The innermost root decides: it is what the user named.
+        let beneath = self.writable.iter().filter_map(|root| place.strip_prefix(&root.path).ok());
+        let rest = beneath.min_by_key(|rest| rest.components().count());
+        rest.is_some_and(|rest| !is_protected(rest)) && !self.hides(&place)
+    }
+
     /// Whether the path, absolute and without links, is one that the command must not see.
     #[must_use]
     pub fn hides(&self, path: &Path) -> bool {
         self.hidden.iter().any(|hidden| path.starts_with(hidden))
+    }
+}
+
+/// The path without links, as far as it exists.
+fn resolve(path: &Path) -> Option<PathBuf> {
+    let mut missing = Vec::new();
+    let mut existing = path;
+    loop {
+        if let Ok(real) = existing.canonicalize() {
+            return Some(missing.into_iter().rev().fold(real, |path, part| path.join(part)));
+        }
+        // A link that leads nowhere is no place to write.
+        if existing.symlink_metadata().is_ok() {
+            return None;
+        }
+        missing.push(existing.file_name()?);
+        existing = existing.parent()?;
     }
 }
 
@@ -208,6 +243,27 @@ mod tests {
         // A thread that works inside one sees it.
         let inside = policy(SandboxMode::ReadOnly, &home.join(".ssh")).confinement(&surroundings).unwrap();
         assert!(!inside.hides(&home.join(".ssh/id")));
+    }
+
+    #[test]
+    fn writing_is_for_roots_and_not_for_protected_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(dir.join("work/src")).unwrap();
+        std::os::unix::fs::symlink(&dir, dir.join("work/out")).unwrap();
+        std::os::unix::fs::symlink(dir.join("nowhere"), dir.join("work/dangling")).unwrap();
+        let mut policy = policy(SandboxMode::WorkspaceWrite, &dir.join("work"));
+        policy.workspace_write.exclude_slash_tmp = true;
+        let confinement = policy.confinement(&Surroundings::default()).unwrap();
+        let may = |path: &str| confinement.may_write(&dir.join(path));
+        assert!(may("work/a") && may("work/new/b") && may("work/src/.github/x"));
+        for outside in ["a", "work/out/a", "work/dangling", "work/.git/hooks/x", "work/src/.GIT/x", "work/.codex/c"] {
+            assert!(!may(outside), "{outside}");
+        }
+        policy.mode = SandboxMode::ReadOnly;
+        assert!(!policy.confinement(&Surroundings::default()).unwrap().may_write(&dir.join("work/a")));
+        policy.mode = SandboxMode::DangerFullAccess;
+        assert!(policy.confinement(&Surroundings::default()).unwrap().may_write(&dir.join("a")));
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub enum PatchReach {
 
 use RuleDecision::{Allow, Ask, Forbid};
 
+/// Stands first in the words of a request to type something.
+pub(crate) const TYPING: &str = "write_stdin";
+
 /// Decides what is to be done with a request.
 #[must_use]
 pub fn decide(policy: ApprovalPolicy, sandbox: SandboxMode, rules: &[CommandRule], request: Request<'_>) -> Verdict {
@@ -54,6 +57,10 @@ fn command(
     let line = shell_line(argv);
     let (commands, guesses) = match line {
         Some(line) => (lexer::read(line), scan::guesses(line)),
+        // What is typed means what the program at the other end takes it for.
+        None if argv.first().is_some_and(|name| name == TYPING) => {
+            (Err("it is typed into a program".to_owned()), scan::guesses(argv.last().map_or("", String::as_str)))
+        }
         None => (Ok(vec![argv.iter().map(|word| plain(word)).collect()]), scan::guesses_of_words(argv)),
     };
     let judged = commands.as_ref().map_err(Clone::clone).map(|commands| Judged::of(commands, rules));

@@ -1,11 +1,15 @@
 //! Questions: each way they can end, once each.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::support::*;
-use crate::{ApprovalAction, ApprovalPolicy, CoreError, Decision, DenialReason, Event, Op, Thread, TurnStatus};
+use crate::{
+    ApprovalAction, ApprovalPolicy, CommandRule, CoreError, Decision, DenialReason, Event, Op, RuleDecision, Thread,
+    TurnStatus,
+};
 
-fn decide(thread: &std::sync::Arc<Thread>, id: crate::ApprovalId, decision: Decision) -> Result<(), CoreError> {
+fn decide(thread: &Arc<Thread>, id: crate::ApprovalId, decision: Decision) -> Result<(), CoreError> {
     thread.submit(Op::Approval { id, decision }).map(drop)
 }
 
@@ -13,9 +17,18 @@ fn deny(reason: DenialReason) -> Decision {
     Decision::Deny { reason, note: None }
 }
 
+/// Without it, `echo` is known to be harmless.
+fn ask_for_echo() -> Arc<[CommandRule]> {
+    [CommandRule { prefix: vec!["echo".to_owned()], decision: RuleDecision::Ask }].into()
+}
+
+fn asking(steps: Vec<Say>) -> Bench {
+    Bench::with(steps, |config| config.rules = ask_for_echo())
+}
+
 #[tokio::test]
 async fn an_approved_command_runs_once_and_a_second_decision_is_an_error() {
-    let bench = Bench::new(vec![Say::Calls(vec![exec("echo hi")])]);
+    let bench = asking(vec![Say::Calls(vec![exec("echo hi")])]);
     let mut thread = bench.thread(ApprovalPolicy::Untrusted);
     thread.prompt("go");
     let request = thread.asked().await;
@@ -42,7 +55,7 @@ async fn every_kind_of_no_is_told_to_the_model_and_the_result() {
         DenialReason::Disconnected,
         DenialReason::NotAskable,
     ] {
-        let bench = Bench::new(vec![Say::Calls(vec![exec("echo hi")]), Say::Text("left undone")]);
+        let bench = asking(vec![Say::Calls(vec![exec("echo hi")]), Say::Text("left undone")]);
         let mut thread = bench.thread(ApprovalPolicy::Untrusted);
         thread.prompt("go");
         let request = thread.asked().await;
@@ -58,6 +71,7 @@ async fn every_kind_of_no_is_told_to_the_model_and_the_result() {
 #[tokio::test(start_paused = true)]
 async fn a_question_nobody_answers_is_denied_in_time() {
     let bench = Bench::with(vec![Say::Calls(vec![exec("echo hi")])], |config| {
+        config.rules = ask_for_echo();
         config.approval_timeout = Duration::from_secs(600);
     });
     let mut thread = bench.thread(ApprovalPolicy::Untrusted);
@@ -72,7 +86,7 @@ async fn a_question_nobody_answers_is_denied_in_time() {
 
 #[tokio::test]
 async fn deny_and_stop_ends_the_turn_and_the_thread_goes_on() {
-    let bench = Bench::new(vec![Say::Calls(vec![exec("echo a"), exec("echo b")])]);
+    let bench = asking(vec![Say::Calls(vec![exec("echo a"), exec("echo b")])]);
     let mut thread = bench.thread(ApprovalPolicy::Untrusted);
     thread.prompt("go");
     let (first, second) = (thread.asked().await, thread.asked().await);
@@ -97,7 +111,7 @@ async fn deny_and_stop_ends_the_turn_and_the_thread_goes_on() {
 async fn an_approval_for_the_thread_holds_in_later_turns() {
     let steps = ["echo hi", "echo hi", "echo ho"];
     let steps = steps.into_iter().flat_map(|command| [Say::Calls(vec![exec(command)]), Say::Text("ok")]);
-    let bench = Bench::new(steps.collect());
+    let bench = asking(steps.collect());
     let mut thread = bench.thread(ApprovalPolicy::Untrusted);
     thread.prompt("one");
     let request = thread.asked().await;
@@ -126,13 +140,23 @@ async fn on_request_asks_for_what_is_marked_and_never_asks_for_nothing() {
     let bench = Bench::new(calls());
     let mut thread = bench.thread(ApprovalPolicy::Never);
     thread.prompt("go");
+    let result = thread.ended().await;
+    assert_eq!(bench.commands(), ["spawn echo a"]);
+    assert_eq!(result.denials[0].reason, DenialReason::NotAskable);
+
+    let bench = Bench::new(calls());
+    let mut thread = bench.thread(ApprovalPolicy::OnRequest);
+    thread.prompt("go");
+    let request = thread.asked().await;
+    assert!(!request.confined && request.reason.contains("outside of the sandbox"), "{request:?}");
+    decide(&thread.thread, request.id, Decision::Approve).unwrap();
     thread.ended().await;
-    assert_eq!(bench.commands().len(), 2);
+    assert_eq!(bench.commands(), ["spawn echo a", "spawn echo b outside"]);
 }
 
 #[tokio::test]
 async fn interrupting_a_parked_turn_settles_its_question() {
-    let bench = Bench::new(vec![Say::Calls(vec![exec("echo a")])]);
+    let bench = asking(vec![Say::Calls(vec![exec("echo a")])]);
     let mut thread = bench.thread(ApprovalPolicy::Untrusted);
     thread.prompt("go");
     let request = thread.asked().await;

@@ -59,7 +59,9 @@ async fn a_plan_is_told() {
 #[tokio::test]
 async fn a_query_thread_has_no_way_to_change_anything() {
     let patch = "*** Begin Patch\n*** Add File: new.txt\n+hello\n*** End Patch";
-    let bench = Bench::new(vec![Say::Calls(vec![exec("echo hi"), ("apply_patch", patch.into())])]);
+    let outside = r#"{"cmd": "echo out", "sandbox_permissions": "require_escalated"}"#;
+    let calls = vec![exec("echo hi"), ("apply_patch", patch.into()), ("exec_command", outside.to_owned())];
+    let bench = Bench::new(vec![Say::Calls(calls)]);
     let config = ThreadConfig {
         read_only_tools: true,
         sandbox: openoxide_sandbox::SandboxMode::ReadOnly,
@@ -69,7 +71,12 @@ async fn a_query_thread_has_no_way_to_change_anything() {
     let mut thread = Watched::new(bench.manager.start_thread(config).unwrap());
     thread.prompt("go");
     thread.ended().await;
-    assert!(bench.outputs().iter().all(|output| output.starts_with("There is no tool named")), "{:?}", bench.outputs());
-    assert!(bench.commands().is_empty() && !bench.cwd().join("new.txt").exists());
+    let outputs = bench.outputs();
+    let has = |part: &str| outputs.iter().any(|output| output.contains(part));
+    assert!(has("hi\n") && has("There is no tool named `apply_patch`"), "{outputs:?}");
+    // It asked to leave the sandbox, which nobody can grant here.
+    assert!(has("The command was not run"), "{outputs:?}");
+    assert_eq!(bench.commands(), ["spawn echo hi"]);
+    assert!(!bench.cwd().join("new.txt").exists());
     assert!(!bench.directory.path().join("work/new.txt").exists());
 }

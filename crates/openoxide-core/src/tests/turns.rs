@@ -274,5 +274,21 @@ async fn a_query_fork_knows_what_was_finished_and_leaves_the_thread_as_it_is() {
     assert!(!fork.history().contains(&"User: under way".to_owned()));
     assert!(fork.history().contains(&"Assistant: first".to_owned()));
     assert_eq!(thread.history(), before);
+    assert_eq!(
+        *bench.model.tools.lock().unwrap(),
+        ["exec_command", "write_stdin", "read_file", "list_dir", "grep", "update_plan"]
+    );
+
+    // Where no command can be held to reading, there is none.
+    let bench = Bench::new(vec![]);
+    bench.runner.refuses.store(true, Ordering::SeqCst);
+    let config = ThreadConfig {
+        read_only_tools: true,
+        sandbox: SandboxMode::ReadOnly,
+        ..bench.manager.config().thread_defaults()
+    };
+    let mut query = Watched::new(bench.manager.start_thread(config).unwrap());
+    query.prompt("what is here?");
+    query.ended().await;
     assert_eq!(*bench.model.tools.lock().unwrap(), ["read_file", "list_dir", "grep", "update_plan"]);
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use openoxide_apply_patch::{Change, ChangeKind, Patch};
 use openoxide_model::ToolSpec;
+use openoxide_sandbox::Confinement;
 
 use super::ToolContext;
 use crate::approvals::Question;
@@ -55,20 +56,23 @@ impl ApplyPatch {
     pub(super) async fn prepare(&mut self, context: &ToolContext) -> Prepared {
         let (patch, root, shown_root) =
             (Arc::clone(&self.patch), self.root.clone(), context.thread.config().cwd.clone());
+        let confinement = context.thread.confinement();
         let checked = tokio::task::spawn_blocking(move || {
             let verified = patch.verify(&root).map_err(|error| error.to_string())?;
+            // A sandbox that cannot be told lets nothing be written.
+            let leaves_sandbox = confinement.is_none_or(|confinement| reaches_beyond(&confinement, verified.changes()));
             let changes: Vec<FileChange> =
                 verified.changes().iter().map(|change| file_change(&shown_root, change)).collect();
-            Ok::<_, String>((changes, verified.unified_diff()))
+            Ok::<_, String>((changes, verified.unified_diff(), leaves_sandbox))
         })
         .await;
         match checked.unwrap_or_else(|_| Err("the check failed inside".to_owned())) {
-            Ok((changes, diff)) => {
+            Ok((changes, diff, leaves_sandbox)) => {
                 (self.changes, self.diff) = (changes, diff);
                 let action = ApprovalAction::Patch { changes: self.changes.clone(), unified_diff: self.diff.clone() };
                 Prepared::Ready {
                     item: self.item(context, ItemStatus::InProgress),
-                    question: Some(Question { action, escalated: false, justification: None }),
+                    question: Some(Question { action, leaves_sandbox, justification: None }),
                     exclusive: true,
                 }
             }
@@ -104,12 +108,19 @@ impl ApplyPatch {
             Ok(summary) => (summary, ItemStatus::Completed),
             Err(error) => (format!("The patch was not applied: {error}."), ItemStatus::Failed),
         };
-        CallOutcome { output, item: self.item(&context, status), plan: None }
+        CallOutcome::plain(output, self.item(&context, status))
     }
 
     fn item(&self, context: &ToolContext, status: ItemStatus) -> TurnItemKind {
         TurnItemKind::Patch { call_id: context.call_id.clone(), changes: self.changes.clone(), status }
     }
+}
+
+/// Whether any of the changes lies where the sandbox would not let a command write.
+fn reaches_beyond(confinement: &Confinement, changes: &[Change]) -> bool {
+    let mut places =
+        changes.iter().flat_map(|change| std::iter::once(&change.absolute).chain(&change.move_to_absolute));
+    places.any(|place| !confinement.may_write(place))
 }
 
 fn file_change(root: &std::path::Path, change: &Change) -> FileChange {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openoxide_model::ToolSpec;
-use openoxide_sandbox::{CommandSpec, ExitStatus, SandboxPolicy, WaitOutcome};
+use openoxide_sandbox::{CommandSpec, ExitStatus, SandboxMode, SandboxPolicy, WaitOutcome};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -15,7 +15,7 @@ use super::{Plan, ToolContext, apply_patch};
 use crate::approvals::Question;
 use crate::runner::Running;
 use crate::turn::step::{CallOutcome, Prepared};
-use crate::{ApprovalAction, ItemStatus, TurnItemKind};
+use crate::{ApprovalAction, ApprovalPolicy, ItemStatus, TurnItemKind};
 
 /// Its name.
 pub(super) const NAME: &str = "exec_command";
@@ -100,14 +100,36 @@ pub(super) fn plan(context: &ToolContext, args: &mut Args) -> Result<Plan, Strin
     }))
 }
 
+/// What programs say when the sandbox has stopped them. Other things make them say it too; a person decides.
+const SIGNS: [&str; 9] = [
+    "Read-only file system",
+    "Operation not permitted",
+    "Permission denied",
+    "Network is unreachable",
+    "Temporary failure in name resolution",
+    "Could not resolve host",
+    "EROFS",
+    "EPERM",
+    "EAI_AGAIN",
+];
+
+fn sign_of_sandbox(text: &str) -> Option<&'static str> {
+    SIGNS.into_iter().find(|sign| text.contains(sign))
+}
+
 impl ExecCommand {
+    /// Lets it run without the sandbox.
+    pub(super) fn leave_sandbox(&mut self) {
+        self.escalated = true;
+    }
+
     /// What it shows, and what a person may have to decide.
     pub(super) fn prepared(&self, context: &ToolContext) -> Prepared {
         Prepared::Ready {
             item: self.item(context, None, String::new(), Duration::ZERO, ItemStatus::InProgress),
             question: Some(Question {
                 action: ApprovalAction::Command { argv: self.argv.clone(), cwd: self.cwd.clone() },
-                escalated: self.escalated,
+                leaves_sandbox: self.escalated,
                 justification: self.justification.clone(),
             }),
             exclusive: false,
@@ -127,15 +149,17 @@ impl ExecCommand {
             output_limit: CAPTURE_LIMIT,
             thread_marker: Some(thread.id().to_string()),
         };
+        let confined = spec.policy.mode != SandboxMode::DangerFullAccess;
         let command = match thread.core.runner.spawn(spec).await {
             Ok(command) => command,
             Err(error) => {
                 let output = format!("The command could not be started: {error}.");
                 let item = self.item(&context, None, String::new(), began.elapsed(), ItemStatus::Failed);
-                return CallOutcome { output, item, plan: None };
+                return CallOutcome::plain(output, item);
             }
         };
-        let session = thread.sessions.add(Arc::clone(&command), self.argv.clone(), self.cwd.clone(), context.turn_id);
+        let session =
+            thread.sessions.add(Arc::clone(&command), self.argv.clone(), self.cwd.clone(), confined, context.turn_id);
         let mut capture = Capture::new(CAPTURE_LIMIT);
         let exit = follow(&*command, self.wait, &mut capture, |delta| context.emit_delta(item_id, delta)).await;
         let text = capture.text();
@@ -157,11 +181,17 @@ impl ExecCommand {
                 (head, None, ItemStatus::InProgress)
             }
         };
-        CallOutcome {
-            output: report(&head, took, &text, self.max_output_bytes),
-            item: self.item(&context, code, text, took, status),
-            plan: None,
-        }
+        let asks_after = confined && thread.config().approval_policy == ApprovalPolicy::OnFailure;
+        let sign = code.filter(|code| asks_after && *code != 0).and_then(|_| sign_of_sandbox(&text));
+        let again = sign.map(|sign| {
+            Box::new(Question {
+                action: ApprovalAction::Command { argv: self.argv.clone(), cwd: self.cwd.clone() },
+                leaves_sandbox: true,
+                justification: Some(format!("it failed in the sandbox: {sign}")),
+            })
+        });
+        let output = report(&head, took, &text, self.max_output_bytes);
+        CallOutcome { output, item: self.item(&context, code, text, took, status), plan: None, again }
     }
 
     fn item(

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use openoxide_model::ToolSpec;
+use openoxide_sandbox::SandboxMode;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -72,6 +73,7 @@ impl WriteStdin {
     /// only end something are not.
     pub(super) fn prepared(&self, context: &ToolContext) -> Prepared {
         let only_ends = self.chars.chars().all(|c| matches!(c, '\u{3}' | '\u{4}'));
+        let is_outside = context.thread.sessions.background(self.session).is_some_and(|session| !session.confined);
         let question = (!only_ends).then(|| Question {
             action: ApprovalAction::Command {
                 argv: vec![NAME.to_owned(), self.session.to_string(), self.chars.clone()],
@@ -81,7 +83,8 @@ impl WriteStdin {
                     .background(self.session)
                     .map_or_else(|| context.thread.config().cwd.clone(), |session| session.cwd),
             },
-            escalated: false,
+            // A shell that left the sandbox would run it there.
+            leaves_sandbox: is_outside && context.thread.config().sandbox != SandboxMode::DangerFullAccess,
             justification: None,
         });
         Prepared::Ready { item: self.item(context, ItemStatus::InProgress), question, exclusive: false }
@@ -131,11 +134,12 @@ impl WriteStdin {
             output: report(&head, began.elapsed(), &capture.text(), limit),
             item: self.item(&context, ItemStatus::Completed),
             plan: None,
+            again: None,
         }
     }
 
     fn failed(&self, context: &ToolContext, output: String) -> CallOutcome {
-        CallOutcome { output, item: self.item(context, ItemStatus::Failed), plan: None }
+        CallOutcome::plain(output, self.item(context, ItemStatus::Failed))
     }
 
     fn item(&self, context: &ToolContext, status: ItemStatus) -> TurnItemKind {

@@ -16,9 +16,9 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::repair::missing_outputs;
-use super::state::{Rules, TurnState};
+use super::state::TurnState;
 use super::step::{Action, CallIndex, CallOutcome, Input, Prepared};
-use crate::approvals::{Question, Remembered};
+use crate::approvals::{Question, Remembered, Rules};
 use crate::diff::TurnDiff;
 use crate::events::lock;
 use crate::rollout::{RolloutItem, TurnContext};
@@ -137,13 +137,15 @@ enum Done {
 
 impl<'a> Driver<'a> {
     fn new(thread: &'a Arc<Thread>, turn: StartedTurn, start: TurnStart, diff: Arc<Mutex<TurnDiff>>) -> Self {
+        let (config, core) = (thread.config(), &thread.core.config);
         let rules = Rules {
-            policy: thread.config().approval_policy,
+            policy: config.approval_policy,
+            sandbox: config.sandbox,
+            rules: Arc::clone(&core.rules),
             remembered: start.remembered,
-            max_steps: thread.core.config.limits.max_steps,
         };
         Self {
-            state: TurnState::new(turn.turn_id, rules, start.next_item_id),
+            state: TurnState::new(turn.turn_id, rules, core.limits.max_steps, start.next_item_id),
             context_due: start.context_due,
             cache_key: thread.id().to_string(),
             thread,
@@ -269,6 +271,11 @@ impl<'a> Driver<'a> {
             Action::Prepare(call) => self.prepare(call),
             Action::Ask(questions) => self.ask(questions),
             Action::Run(call, item_id) => self.run_call(call, item_id),
+            Action::Release(call) => {
+                if let Some(plan) = &mut self.plans[call] {
+                    plan.leave_sandbox();
+                }
+            }
             Action::StopCalls => {
                 if let Some(ending) = self.thread.sessions.terminate(Some(self.turn.turn_id)) {
                     tokio::spawn(ending);
@@ -343,8 +350,11 @@ impl<'a> Driver<'a> {
         let (calls, requests): (Vec<_>, Vec<_>) = questions
             .into_iter()
             .map(|(call, question)| {
+                let rules = self.state.rules();
                 let request = ApprovalRequest {
                     id: ApprovalId::new(),
+                    reason: rules.judge(&question).reason,
+                    confined: rules.confines(&question),
                     thread_id: self.thread.id(),
                     turn_id: self.turn.turn_id,
                     call_id: self.state.call(call).call_id.clone(),
@@ -380,7 +390,7 @@ impl<'a> Driver<'a> {
     }
 
     fn run_call(&mut self, call: CallIndex, item_id: u64) {
-        let Some(plan) = self.plans[call].take() else { return };
+        let Some(plan) = self.plans[call].clone() else { return };
         let exclusive = plan.is_patch();
         let running =
             tools::run(self.context(call), plan, item_id).map(move |outcome| Done::Run(call, outcome)).boxed();

@@ -12,15 +12,8 @@ use openoxide_model::{HistoryItem, ItemKind, ModelEvent, Role, Usage};
 
 use self::calls::{Slot, Stage};
 use super::step::{Action, CallIndex, Input, ToolCall};
-use crate::approvals::Remembered;
-use crate::{ApprovalPolicy, Denial, Event, TurnId, TurnItem, TurnItemKind, TurnStatus};
-
-/// What a turn is decided with.
-pub(crate) struct Rules {
-    pub(crate) policy: ApprovalPolicy,
-    pub(crate) remembered: Remembered,
-    pub(crate) max_steps: u32,
-}
+use crate::approvals::{Remembered, Rules};
+use crate::{Denial, Event, TurnId, TurnItem, TurnItemKind, TurnStatus};
 
 /// The state of one turn; see the module.
 pub(crate) struct TurnState {
@@ -28,6 +21,7 @@ pub(crate) struct TurnState {
     rules: Rules,
     phase: Phase,
     steps: u32,
+    max_steps: u32,
     next_item_id: u64,
     /// The message or reasoning under way.
     open: Option<(u64, ItemKind)>,
@@ -54,13 +48,14 @@ enum Phase {
 type Actions = Vec<Action>;
 
 impl TurnState {
-    /// A turn that has not begun; item ids count from `next_item_id`.
-    pub(crate) fn new(turn_id: TurnId, rules: Rules, next_item_id: u64) -> Self {
+    /// A turn that has not begun, of at most so many requests to the model; item ids count from `next_item_id`.
+    pub(crate) fn new(turn_id: TurnId, rules: Rules, max_steps: u32, next_item_id: u64) -> Self {
         Self {
             turn_id,
             rules,
             phase: Phase::Fresh,
             steps: 0,
+            max_steps,
             next_item_id,
             open: None,
             held: Vec::new(),
@@ -71,6 +66,11 @@ impl TurnState {
             usage: Usage::default(),
             denials: Vec::new(),
         }
+    }
+
+    /// What the turn decides by.
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     /// A call of the present response.
@@ -118,10 +118,7 @@ impl TurnState {
             (_, Input::Interrupt) => self.stop(TurnStatus::Interrupted, actions),
             (Phase::Calling, Input::Prepared(index, prepared)) => self.handle_prepared(index, prepared, actions),
             (Phase::Calling, Input::Decided(index, decision)) => self.handle_decision(index, decision, actions),
-            (Phase::Calling, Input::CallDone(index, outcome)) => {
-                self.finish_call(index, outcome, actions);
-                self.advance(actions);
-            }
+            (Phase::Calling, Input::CallDone(index, outcome)) => self.handle_done(index, outcome, actions),
             // Nothing else can happen in the phase it comes in; a late event of a dropped stream is one such.
             (_, _) => {}
         }
@@ -233,10 +230,10 @@ impl TurnState {
     fn next_step(&mut self, actions: &mut Actions) {
         self.calls.clear();
         actions.extend(self.steers.drain(..).map(user_message));
-        if self.steps == self.rules.max_steps {
+        if self.steps == self.max_steps {
             self.failure = Some(format!(
                 "the turn has used all of its {} model requests; send `continue` to go on from here",
-                self.rules.max_steps
+                self.max_steps
             ));
             return self.stop(TurnStatus::Failed, actions);
         }

@@ -1,10 +1,13 @@
 //! The state machine of a turn, driven by hand: no runtime, no clock, no file.
 
-use openoxide_model::{HistoryItem, ItemKind, ModelEvent, Role, Usage};
+use std::sync::Arc;
 
-use super::state::{Rules, TurnState};
+use openoxide_model::{HistoryItem, ItemKind, ModelEvent, Role, Usage};
+use openoxide_sandbox::SandboxMode;
+
+use super::state::TurnState;
 use super::step::{Action, CallOutcome, Input, Prepared};
-use crate::approvals::{Question, Remembered};
+use crate::approvals::{Question, Remembered, Rules};
 use crate::{ApprovalAction, ApprovalPolicy, Decision, DenialReason, Event, ItemStatus, TurnId, TurnItemKind};
 
 struct Machine {
@@ -14,8 +17,9 @@ struct Machine {
 
 impl Machine {
     fn new(policy: ApprovalPolicy) -> Self {
-        let rules = Rules { policy, remembered: Remembered::default(), max_steps: 3 };
-        Self { state: TurnState::new(TurnId::new(), rules, 1), log: Vec::new() }
+        let sandbox = SandboxMode::WorkspaceWrite;
+        let rules = Rules { policy, sandbox, rules: Arc::default(), remembered: Remembered::default() };
+        Self { state: TurnState::new(TurnId::new(), rules, 3, 1), log: Vec::new() }
     }
 
     fn started(policy: ApprovalPolicy) -> Self {
@@ -62,6 +66,7 @@ fn short(action: &Action) -> String {
             format!("ask {}", calls.join(", "))
         }
         Action::Run(call, item) => format!("run {call} as {item}"),
+        Action::Release(call) => format!("release {call}"),
         Action::StopCalls => "stop calls".into(),
         Action::End(status) => format!("end {status:?}"),
         Action::Emit(Event::ItemStarted { item, .. }) => format!("started {}", item.id),
@@ -93,7 +98,7 @@ fn item(status: ItemStatus) -> TurnItemKind {
 }
 
 fn ready(question: Option<ApprovalAction>, exclusive: bool) -> Prepared {
-    let question = question.map(|action| Question { action, escalated: false, justification: None });
+    let question = question.map(|action| Question { action, leaves_sandbox: false, justification: None });
     Prepared::Ready { item: item(ItemStatus::InProgress), question, exclusive }
 }
 
@@ -106,7 +111,7 @@ fn patch(diff: &str) -> ApprovalAction {
 }
 
 fn done(output: &str) -> CallOutcome {
-    CallOutcome { output: output.into(), item: item(ItemStatus::Completed), plan: None }
+    CallOutcome::plain(output.into(), item(ItemStatus::Completed))
 }
 
 fn later() -> Prepared {
@@ -326,4 +331,48 @@ fn what_cannot_be_written_ends_the_turn_whenever_it_shows() {
     assert_eq!(machine.step(Input::CallDone(0, done("applied"))).last().unwrap(), "end Failed");
     assert_eq!(machine.step(Input::Broken("disk full".into())), ["end Failed"], "the end above was not performed");
     assert_eq!(machine.state.into_parts().0, "disk full");
+}
+
+#[test]
+fn what_is_forbidden_is_not_run_and_counts_as_a_denial() {
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    machine.calls(&["a"]);
+    let outside = Question { action: command("make"), leaves_sandbox: true, justification: None };
+    let item = item(ItemStatus::InProgress);
+    let actions = machine.step(Input::Prepared(0, Prepared::Ready { item, question: Some(outside), exclusive: false }));
+    assert!(actions[0].contains("The command was not run: it asks to run outside of the sandbox"), "{actions:?}");
+    assert_eq!(actions[1..], ["completed 1 Declined", "request"]);
+    assert_eq!(machine.state.into_parts().2[0].reason, DenialReason::NotAskable);
+}
+
+/// What the sandbox stopped.
+fn stopped() -> CallOutcome {
+    let again = Question { action: command("make"), leaves_sandbox: true, justification: None };
+    CallOutcome { again: Some(Box::new(again)), ..done("no write") }
+}
+
+#[test]
+fn what_the_sandbox_stopped_is_asked_for_again_and_runs_without() {
+    let mut machine = Machine::started(ApprovalPolicy::OnFailure);
+    machine.calls(&["a"]);
+    assert_eq!(machine.step(Input::Prepared(0, ready(Some(command("make")), false))), ["started 1", "run 0 as 1"]);
+    assert_eq!(machine.step(Input::CallDone(0, stopped())), ["completed 1 Completed", "ask 0"]);
+    assert_eq!(machine.step(Input::Decided(0, Decision::Approve)), ["release 0", "started 2", "run 0 as 2"]);
+    assert_eq!(
+        machine.step(Input::CallDone(0, done("made"))),
+        ["append output a: made", "completed 2 Completed", "request"]
+    );
+}
+
+#[test]
+fn what_the_sandbox_stopped_and_nobody_releases_is_told_with_what_it_came_to() {
+    let mut machine = Machine::started(ApprovalPolicy::OnFailure);
+    machine.calls(&["a"]);
+    machine.step(Input::Prepared(0, ready(Some(command("make")), false)));
+    machine.step(Input::CallDone(0, stopped()));
+    let no = Decision::Deny { reason: DenialReason::Declined, note: None };
+    let actions = machine.step(Input::Decided(0, no));
+    assert!(actions[0].starts_with("append output a: no write\n[Asked to run it again"), "{actions:?}");
+    assert_eq!(actions[1..], ["request"]);
+    assert_eq!(machine.state.into_parts().2.len(), 1);
 }

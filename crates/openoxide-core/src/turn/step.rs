@@ -76,6 +76,15 @@ pub(crate) struct CallOutcome {
     pub(crate) item: TurnItemKind,
     /// A new plan.
     pub(crate) plan: Option<Vec<PlanStep>>,
+    /// The sandbox stopped it: the question whether to do it again without.
+    pub(crate) again: Option<Box<Question>>,
+}
+
+impl CallOutcome {
+    /// An outcome that is all there is to it.
+    pub(crate) fn plain(output: String, item: TurnItemKind) -> Self {
+        Self { output, item, plan: None, again: None }
+    }
 }
 
 /// Something to do.
@@ -93,6 +102,8 @@ pub(crate) enum Action {
     Ask(Vec<(CallIndex, Question)>),
     /// Run a call under this item.
     Run(CallIndex, u64),
+    /// Let a call that ran, when it runs again, leave the sandbox.
+    Release(CallIndex),
     /// Send SIGTERM to the turn's commands and forget calls that only read.
     StopCalls,
     /// Tell whoever watches.

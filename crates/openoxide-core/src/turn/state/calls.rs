@@ -12,7 +12,10 @@ use openoxide_model::HistoryItem;
 use super::super::step::{Action, CallIndex, CallOutcome, Prepared, ToolCall, refused_item, with_status};
 use super::{Actions, Phase, TurnState};
 use crate::approvals::{self, Question};
-use crate::{ApprovalAction, Decision, Denial, DenialReason, Event, ItemStatus, TurnItem, TurnItemKind, TurnStatus};
+use crate::{
+    ApprovalAction, Decision, Denial, DenialReason, Event, ItemStatus, RuleDecision, TurnItem, TurnItemKind,
+    TurnStatus, Verdict,
+};
 
 /// One call of the present response.
 pub(super) struct Slot {
@@ -26,6 +29,8 @@ pub(super) struct Slot {
     pub(super) running_item: Option<u64>,
     pub(super) question: Option<Question>,
     pub(super) approved: Option<ApprovalAction>,
+    /// What the call came to within the sandbox, while it is asked whether to do it again without.
+    pub(super) stopped: Option<CallOutcome>,
 }
 
 /// How far a call has got.
@@ -54,6 +59,7 @@ impl Slot {
             running_item: None,
             question: None,
             approved: None,
+            stopped: None,
         }
     }
 }
@@ -67,20 +73,53 @@ impl TurnState {
                 (slot.stage, slot.exclusive) = (Stage::Later, true);
             }
             Prepared::Refused { message, item, .. } => {
-                self.finish_call(index, CallOutcome { output: message, item, plan: None }, actions);
+                self.finish_call(index, CallOutcome::plain(message, item), actions);
             }
             Prepared::Ready { item, question, exclusive } => {
                 let slot = &mut self.calls[index];
                 let settled = question.as_ref().is_none_or(|question| slot.approved.as_ref() == Some(&question.action));
-                let asks = !settled
-                    && question.as_ref().is_some_and(|question| {
-                        approvals::must_ask(self.rules.policy, question, &self.rules.remembered)
-                    });
+                let verdict = question.as_ref().filter(|_| !settled).map(|question| self.rules.judge(question));
                 (slot.item, slot.question, slot.exclusive, slot.fresh) = (Some(item), question, exclusive, fresh);
-                slot.stage = if asks { Stage::ToAsk } else { Stage::Ready };
+                match verdict.as_ref().map(|verdict| verdict.decision) {
+                    None | Some(RuleDecision::Allow) => slot.stage = Stage::Ready,
+                    Some(RuleDecision::Ask) => slot.stage = Stage::ToAsk,
+                    Some(RuleDecision::Forbid) => self.refuse(index, verdict, actions),
+                }
             }
         }
         self.advance(actions);
+    }
+
+    /// A call has run. Where the sandbox stopped it, it may be asked for again, this time without.
+    pub(super) fn handle_done(&mut self, index: CallIndex, mut outcome: CallOutcome, actions: &mut Actions) {
+        let again = outcome.again.take().map(|question| (self.rules.judge(&question).decision, question));
+        match again {
+            Some((decision @ (RuleDecision::Ask | RuleDecision::Allow), question)) => {
+                let slot = &mut self.calls[index];
+                let id = slot.running_item.take();
+                slot.item = Some(with_status(outcome.item.clone(), ItemStatus::InProgress));
+                slot.question = Some(*question);
+                if let Some(id) = id {
+                    self.emit_completed(Arc::new(TurnItem { id, kind: outcome.item.clone() }), actions);
+                }
+                self.calls[index].stopped = Some(outcome);
+                if decision == RuleDecision::Ask {
+                    self.calls[index].stage = Stage::ToAsk;
+                } else {
+                    self.release(index, actions);
+                }
+            }
+            _ => self.finish_call(index, outcome, actions),
+        }
+        self.advance(actions);
+    }
+
+    fn release(&mut self, index: CallIndex, actions: &mut Actions) {
+        let slot = &mut self.calls[index];
+        slot.stage = Stage::Ready;
+        // What was found out in the sandbox is superseded.
+        slot.stopped = None;
+        actions.push(Action::Release(index));
     }
 
     pub(super) fn handle_decision(&mut self, index: CallIndex, decision: Decision, actions: &mut Actions) {
@@ -90,9 +129,13 @@ impl TurnState {
         match decision {
             Decision::Approve | Decision::ApproveForThread => {
                 if decision == Decision::ApproveForThread {
-                    self.rules.remembered.approve(&action);
+                    self.rules.remembered.approve(question);
                 }
+                let was_stopped = slot.stopped.is_some();
                 (slot.stage, slot.approved) = (Stage::Ready, Some(action));
+                if was_stopped {
+                    self.release(index, actions);
+                }
                 self.advance(actions);
             }
             Decision::Deny { reason, note } => {
@@ -117,9 +160,34 @@ impl TurnState {
         self.denials.push(Denial { what: approvals::describe(action), reason });
         let slot = &mut self.calls[index];
         let output = approvals::denial_sentence(action, reason, note);
+        if let Some(stopped) = slot.stopped.take() {
+            // It has run once; what that came to is told with the answer. Its item is complete already.
+            slot.item = None;
+            let output = format!("{}\n[Asked to run it again without the sandbox: {output}]", stopped.output);
+            return self.finish_told(index, output, actions);
+        }
         let item =
             slot.item.take().map_or_else(|| refused_item(&slot.call), |item| with_status(item, ItemStatus::Declined));
-        self.finish_call(index, CallOutcome { output, item, plan: None }, actions);
+        self.finish_call(index, CallOutcome::plain(output, item), actions);
+    }
+
+    /// Does not do what the rules forbid, and tells the model.
+    fn refuse(&mut self, index: CallIndex, verdict: Option<Verdict>, actions: &mut Actions) {
+        let slot = &mut self.calls[index];
+        let (Some(verdict), Some(question)) = (verdict, slot.question.take()) else { return };
+        let (output, reason) = approvals::refusal(&question.action, &verdict);
+        let item =
+            slot.item.take().map_or_else(|| refused_item(&slot.call), |item| with_status(item, ItemStatus::Declined));
+        self.denials.push(Denial { what: approvals::describe(&question.action), reason });
+        self.finish_call(index, CallOutcome::plain(output, item), actions);
+    }
+
+    /// Appends the output of a call whose item is complete already.
+    fn finish_told(&mut self, index: CallIndex, output: String, actions: &mut Actions) {
+        let slot = &mut self.calls[index];
+        slot.stage = Stage::Done;
+        let (call_id, custom) = (slot.call.call_id.clone(), slot.call.custom);
+        actions.push(Action::Append(HistoryItem::ToolOutput { call_id, custom, output }));
     }
 
     /// Appends the output, then tells that the item is complete.
