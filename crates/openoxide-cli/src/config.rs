@@ -5,6 +5,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "the command line is where the environment is read")]
 
+pub(crate) mod ceiling;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ use openoxide_core::{ApprovalPolicy, CommandRule};
 use openoxide_model::{HttpClient, Offline, Provider, ProviderConfig, Responses, Secret};
 use openoxide_sandbox::{EnvPolicy, SandboxMode, Surroundings, WorkspaceWrite};
 use serde::Deserialize;
+
+use ceiling::Limits;
 
 /// Keys of the file, for the warning about unknown ones.
 const KEYS: [&str; 11] = [
@@ -62,6 +66,21 @@ pub(crate) struct Config {
 pub(crate) struct McpServerTable {
     /// Seconds that a question waits for its answer.
     pub(crate) approval_timeout_sec: Option<u64>,
+    /// The most that callers may ask for.
+    max_sandbox: Option<SandboxMode>,
+    /// The policy that asks least and that callers may still ask for.
+    max_approval: Option<ApprovalPolicy>,
+    /// Directories below which threads may work; empty for anywhere.
+    #[serde(default)]
+    allow_roots: Vec<PathBuf>,
+}
+
+impl McpServerTable {
+    /// The limits among them.
+    pub(crate) fn limits(&self) -> Limits {
+        let Self { max_sandbox, max_approval, allow_roots, .. } = self;
+        Limits { max_sandbox: *max_sandbox, max_approval: *max_approval, allow_roots: allow_roots.clone() }
+    }
 }
 
 /// `[model_providers.<id>]`.
@@ -166,6 +185,9 @@ impl Config {
         }
         for (at, rule) in self.rules.iter().enumerate() {
             rule.check().map_err(|error| anyhow::anyhow!("rules[{at}]: {error}"))?;
+        }
+        if let Some(root) = self.mcp_server.allow_roots.iter().find(|root| !root.is_absolute()) {
+            bail!("mcp_server.allow_roots has {}, which is relative; give absolute directories", root.display());
         }
         if let Some(root) = self.sandbox_workspace_write.writable_roots.iter().find(|root| !root.is_absolute()) {
             bail!(
@@ -289,6 +311,32 @@ mod tests {
         assert!(text(load("", &["model_provider=nope"])).contains("openai, offline"));
         assert!(text(load("", &["nonsense"])).contains("no '='"));
         assert!(text(load("[model_providers.x]\nbase_url='u'\nwire_api='grpc'", &[])).contains("wire_api"));
+    }
+
+    #[test]
+    fn sandbox_approvals_and_rules_are_read_and_checked() {
+        let text = "sandbox_mode = \"read-only\"\napproval_policy = \"never\"\n[sandbox_workspace_write]\n\
+                    network_access = true\n[[rules]]\nprefix = [\"git\", \"push\"]\ndecision = \"forbid\"\n\
+                    [mcp_server]\nmax_sandbox = \"workspace-write\"\n";
+        let config = load(text, &[]).unwrap();
+        assert_eq!((config.sandbox_mode(), config.approval_policy()), (SandboxMode::ReadOnly, ApprovalPolicy::Never));
+        assert!(config.workspace_write().network_access);
+        assert_eq!(config.rules()[0].prefix, ["git", "push"]);
+        assert_eq!(config.mcp_server.limits().max_sandbox, Some(SandboxMode::WorkspaceWrite));
+        let defaults = load("", &[]).unwrap();
+        assert_eq!(defaults.sandbox_mode(), SandboxMode::WorkspaceWrite);
+        assert_eq!(defaults.approval_policy(), ApprovalPolicy::OnRequest);
+        for (text, part) in [
+            ("sandbox_mode = \"none\"", "line 1"),
+            ("[[rules]]\nprefix = []\ndecision = \"ask\"", "rules[0]"),
+            ("[[rules]]\nprefix = [\"a\"]\ndecision = \"maybe\"", "maybe"),
+            ("[sandbox_workspace_write]\nwritable_roots = [\"x\"]", "relative"),
+            ("[sandbox_workspace_write]\nnetwork = true", "network"),
+            ("[mcp_server]\nallow_roots = [\"x\"]", "allow_roots"),
+        ] {
+            let error = format!("{:#}", load(text, &[]).map(|_| ()).unwrap_err());
+            assert!(error.contains(part), "{text}: {error}");
+        }
     }
 
     #[test]

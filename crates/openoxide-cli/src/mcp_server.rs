@@ -1,17 +1,20 @@
 //! `openoxide mcp-server`: puts configuration, environment and standard streams together and serves one connection.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use openoxide_core::{Config as CoreConfig, ThreadManager};
-use openoxide_mcp_server::{ServerConfig, serve};
+use openoxide_core::{ApprovalPolicy, Ceiling, Config as CoreConfig, SandboxMode, ThreadManager};
+use openoxide_mcp_server::{ApprovalStrategy, ServerConfig, serve};
 use openoxide_sandbox::Launcher;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Global;
 use crate::config::Config;
+use crate::config::ceiling::{self, Limits};
+use crate::rules_cmd::parse_policy;
+use crate::sandbox_cmd::parse_mode;
 
 /// Arguments of `openoxide mcp-server`.
 #[derive(Debug, clap::Args)]
@@ -19,6 +22,42 @@ pub(crate) struct McpServerArgs {
     /// Keep nothing after exit: threads are not written to disk.
     #[arg(long)]
     ephemeral: bool,
+    /// The most that callers may ask for: read-only, workspace-write or danger-full-access.
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    max_sandbox: Option<SandboxMode>,
+    /// The policy that asks least and that callers may still ask for: untrusted, on-request, on-failure or never.
+    #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
+    max_approval: Option<ApprovalPolicy>,
+    /// Let threads work below this directory only. Repeatable.
+    #[arg(long, value_name = "DIR")]
+    allow_root: Vec<PathBuf>,
+    /// What becomes of questions where nobody can be asked: auto-within-policy does what stays in the sandbox and denies
+    /// the rest, deny denies all.
+    #[arg(long, value_name = "HOW", default_value = "auto-within-policy")]
+    approval_fallback: Fallback,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Fallback {
+    AutoWithinPolicy,
+    Deny,
+}
+
+impl McpServerArgs {
+    /// The most that callers may ask for, from every source.
+    fn ceiling(&self, config: &Config, cwd: &Path) -> anyhow::Result<Ceiling> {
+        let mut all = Ceiling::default();
+        config.mcp_server.limits().apply(&mut all, &ceiling::KEYS, cwd)?;
+        let flags = Limits {
+            max_sandbox: self.max_sandbox,
+            max_approval: self.max_approval,
+            allow_roots: self.allow_root.clone(),
+        };
+        flags.apply(&mut all, &ceiling::FLAGS, cwd)?;
+        ceiling::apply_requirements(&mut all, Path::new(ceiling::REQUIREMENTS))?;
+        all.check_not_empty()?;
+        Ok(all)
+    }
 }
 
 /// Serves until the client goes away.
@@ -34,7 +73,13 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         let cwd = crate::config::current_directory()?;
         let provider = config.provider();
         let launcher = Launcher::new(exe, crate::config::surroundings(home.clone()));
+        let ceiling = args.ceiling(&config, &cwd)?;
         let mut core = CoreConfig::new(cwd, config.model_name(), provider, launcher);
+        core.ceiling = ceiling;
+        core.default_sandbox = config.sandbox_mode();
+        core.default_approval_policy = config.approval_policy();
+        core.workspace_write = config.workspace_write();
+        core.rules = config.rules().into();
         core.child_env = config.child_env();
         core.user_instructions = home.as_ref().and_then(|home| std::fs::read_to_string(home.join("AGENTS.md")).ok());
         core.home = home.clone().filter(|_| !args.ephemeral);
@@ -49,7 +94,11 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         }
         let manager = ThreadManager::new(core);
         let state_key_file = home.filter(|_| !args.ephemeral).map(|home| home.join("state.key"));
-        let server = ServerConfig { manager, state_key_file };
+        let approval_strategy = match args.approval_fallback {
+            Fallback::AutoWithinPolicy => ApprovalStrategy::AutoWithinPolicy,
+            Fallback::Deny => ApprovalStrategy::DenyOnApproval,
+        };
+        let server = ServerConfig { manager, state_key_file, approval_strategy };
         serve(tokio::io::stdin(), tokio::io::stdout(), server, stopped()?).await;
         anyhow::Ok(())
     })?;

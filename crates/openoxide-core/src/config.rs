@@ -11,7 +11,7 @@ use openoxide_model::Provider;
 use openoxide_sandbox::{Launcher, SandboxMode, WorkspaceWrite};
 use serde::{Deserialize, Serialize};
 
-use crate::CommandRule;
+use crate::{Ceiling, CommandRule};
 
 /// What the process was started with.
 #[derive(Clone)]
@@ -26,6 +26,12 @@ pub struct Config {
     pub provider: Arc<dyn Provider>,
     /// Starts commands.
     pub launcher: Launcher,
+    /// The sandbox mode of threads whose caller asks for none, before the ceiling.
+    pub default_sandbox: SandboxMode,
+    /// The approval policy of threads whose caller asks for none, before the ceiling.
+    pub default_approval_policy: ApprovalPolicy,
+    /// The most that callers may ask for.
+    pub ceiling: Ceiling,
     /// What is to be done with certain commands, whatever the policy says.
     pub rules: Arc<[CommandRule]>,
     /// What `workspace-write` allows beside a thread's directory.
@@ -53,6 +59,9 @@ impl Config {
             model,
             provider,
             launcher,
+            default_sandbox: SandboxMode::WorkspaceWrite,
+            default_approval_policy: ApprovalPolicy::OnRequest,
+            ceiling: Ceiling::default(),
             rules: Arc::default(),
             workspace_write: WorkspaceWrite::default(),
             child_env: BTreeMap::new(),
@@ -64,16 +73,18 @@ impl Config {
         }
     }
 
-    /// The default configuration of a thread: commands are held to its directory, and what would leave it is asked for.
+    /// The default configuration of a thread, within the ceiling.
     pub fn thread_defaults(&self) -> ThreadConfig {
         ThreadConfig {
             cwd: self.cwd.clone(),
             model: self.model.clone(),
-            sandbox: SandboxMode::WorkspaceWrite,
-            approval_policy: ApprovalPolicy::OnRequest,
+            sandbox: self.ceiling.lowered_sandbox(self.default_sandbox),
+            approval_policy: self.ceiling.lowered_policy(self.default_approval_policy),
             base_instructions: None,
             developer_instructions: None,
             read_only_tools: false,
+            tool_output_token_limit: None,
+            project_doc_max_bytes: None,
         }
     }
 }
@@ -126,8 +137,12 @@ pub struct ThreadConfig {
     pub base_instructions: Option<String>,
     /// Standing instructions of the caller, sent ahead of the first prompt.
     pub developer_instructions: Option<String>,
-    /// A query thread: tools that only read, and no commands.
+    /// A query thread: tools that only read, and commands only where they can be held to that.
     pub read_only_tools: bool,
+    /// In place of [`Config::tool_output_token_limit`].
+    pub tool_output_token_limit: Option<usize>,
+    /// In place of [`Config::project_doc_max_bytes`].
+    pub project_doc_max_bytes: Option<usize>,
 }
 
 /// When a person is asked before something is done.

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use openoxide_model::{HistoryItem, Role};
+use openoxide_sandbox::SandboxMode;
 
 use crate::thread_state::ContextDue;
 use crate::{ApprovalPolicy, Config, ThreadConfig, instructions};
@@ -61,11 +62,12 @@ pub(crate) fn due(
         if let Some(text) = thread.developer_instructions.as_deref().filter(|text| !text.trim().is_empty()) {
             items.push(HistoryItem::Message { role: Role::Developer, text: text.to_owned() });
         }
-        let documents = project_doc::read(&thread.cwd, core.project_doc_max_bytes);
+        let max_bytes = thread.project_doc_max_bytes.unwrap_or(core.project_doc_max_bytes);
+        let documents = project_doc::read(&thread.cwd, max_bytes);
         warnings.extend(documents.cut.then(|| {
             format!(
-                "the project documents (AGENTS.md) are longer than {} bytes; the model was given their beginning",
-                core.project_doc_max_bytes
+                "the project documents (AGENTS.md) are longer than {max_bytes} bytes; the model was given their \
+                 beginning"
             )
         }));
         if let Some(text) = project_doc::message(&thread.cwd, core.user_instructions.as_deref(), &documents) {
@@ -75,34 +77,54 @@ pub(crate) fn due(
     if thread.read_only_tools {
         items.push(HistoryItem::Message { role: Role::Developer, text: instructions::READ_ONLY.to_owned() });
     }
-    items.push(HistoryItem::Message { role: Role::User, text: environment(shell, thread) });
+    items.push(HistoryItem::Message { role: Role::User, text: environment(shell, core, thread) });
     (items, warnings)
 }
 
-fn environment(shell: Shell, thread: &ThreadConfig) -> String {
+fn environment(shell: Shell, core: &Config, thread: &ThreadConfig) -> String {
     let mut text = String::from("<environment_context>\n");
     // Writing to a string does not fail.
     let _ = writeln!(text, "cwd: {}", thread.cwd.display());
-    if thread.read_only_tools {
-        let _ = writeln!(text, "sandbox: read-only; no commands can be run and nothing can be changed");
-    } else {
-        let _ = writeln!(text, "sandbox: {}", thread.sandbox.as_str());
-        let _ = writeln!(
-            text,
-            "approvals: {}; {}",
-            thread.approval_policy.as_str(),
-            match thread.approval_policy {
-                ApprovalPolicy::Untrusted => "every command and patch is put to a person first",
-                ApprovalPolicy::OnRequest => {
-                    "commands with `sandbox_permissions: \"require_escalated\"` are put to a person first; use it for \
-                     what is risky or reaches outside the directory"
-                }
-                ApprovalPolicy::OnFailure => "what the sandbox stops is put to a person",
-                ApprovalPolicy::Never => "nobody is asked; be careful",
+    let network = thread.sandbox == SandboxMode::DangerFullAccess || core.workspace_write.network_access;
+    let _ = writeln!(
+        text,
+        "sandbox: {}; {}",
+        thread.sandbox.as_str(),
+        match (thread.sandbox, network) {
+            (SandboxMode::ReadOnly, _) => "commands can write nothing, and reach loopback only",
+            (SandboxMode::WorkspaceWrite, false) => {
+                "commands write in cwd and the temporary directories, not in .git, .openoxide, .codex and .agents, and \
+                 reach loopback only"
             }
-        );
-        let _ = writeln!(text, "shell: {}", shell.name());
-    }
+            (SandboxMode::WorkspaceWrite, true) => {
+                "commands write in cwd and the temporary directories, not in .git, .openoxide, .codex and .agents, and \
+                 reach the network"
+            }
+            (SandboxMode::DangerFullAccess, _) => "nothing confines commands",
+        }
+    );
+    let _ = writeln!(text, "approvals: {}; {}", thread.approval_policy.as_str(), asking(thread));
+    let _ = writeln!(text, "shell: {}", shell.name());
     text.push_str("</environment_context>");
     text
+}
+
+/// What the model has to know of when somebody is asked.
+fn asking(thread: &ThreadConfig) -> &'static str {
+    match (thread.approval_policy, thread.sandbox) {
+        (_, SandboxMode::ReadOnly) if thread.read_only_tools => "nobody is asked; nothing can be changed",
+        (ApprovalPolicy::Untrusted, _) => {
+            "every patch, and every command that is not known to only read, is put to a person first"
+        }
+        (ApprovalPolicy::OnRequest, SandboxMode::DangerFullAccess) => {
+            "commands with `sandbox_permissions: \"require_escalated\"` are put to a person first; use it for what is risky \
+             or reaches outside of cwd"
+        }
+        (ApprovalPolicy::OnRequest, _) => {
+            "a command that fails for want of network or rights can be run again with `sandbox_permissions: \
+             \"require_escalated\"` and a justification; a person is asked, and it then runs without the sandbox"
+        }
+        (ApprovalPolicy::OnFailure, _) => "what the sandbox stops is put to a person, and then runs without it",
+        (ApprovalPolicy::Never, _) => "nobody is asked; what the sandbox stops stays undone",
+    }
 }

@@ -68,6 +68,36 @@ pub enum CoreError {
         /// The path asked for.
         path: PathBuf,
     },
+    /// The operator allows no thread here.
+    #[error("cwd {} is not allowed by {by}; allowed: {allowed}, and what lies below", path.display())]
+    CwdNotAllowed {
+        /// The directory asked for.
+        path: PathBuf,
+        /// Directories that are allowed.
+        allowed: String,
+        /// Who says so.
+        by: String,
+    },
+    /// More than the operator allows.
+    #[error("{what} `{asked}` is not allowed by {by}; allowed: {allowed}")]
+    BeyondCeiling {
+        /// What kind of thing was asked for.
+        what: &'static str,
+        /// The value.
+        asked: &'static str,
+        /// The values that are allowed.
+        allowed: String,
+        /// Who says so.
+        by: String,
+    },
+    /// The operator's limits leave nothing.
+    #[error("{by} leaves no {what} that is allowed")]
+    NothingAllowed {
+        /// What kind of thing.
+        what: &'static str,
+        /// The last source that narrowed it.
+        by: String,
+    },
     /// No model is named.
     #[error("the model name is empty")]
     EmptyModel,
@@ -118,7 +148,10 @@ impl CoreError {
             | Self::CwdUnusable { .. }
             | Self::CwdNotADirectory { .. }
             | Self::EmptyModel => ErrorKind::Input,
-            Self::SandboxRefused { .. } => ErrorKind::Denied,
+            Self::SandboxRefused { .. }
+            | Self::CwdNotAllowed { .. }
+            | Self::BeyondCeiling { .. }
+            | Self::NothingAllowed { .. } => ErrorKind::Denied,
             Self::QueueFull { .. } | Self::TooManyThreads { .. } | Self::Rollout { .. } => ErrorKind::Unavailable,
             Self::NoRuntime => ErrorKind::Internal,
         }
@@ -138,6 +171,10 @@ impl CoreError {
             Self::QueueFull { .. } => "wait for a turn of the thread to end, or interrupt it",
             Self::TooManyThreads { .. } => "close a thread that is no longer needed",
             Self::CwdUnusable { .. } | Self::CwdNotADirectory { .. } => "name an existing directory",
+            Self::CwdNotAllowed { .. } | Self::BeyondCeiling { .. } => {
+                "ask for what is allowed, or have the operator of this server allow more"
+            }
+            Self::NothingAllowed { .. } => "change one of the limits",
             Self::EmptyModel => "name a model, or leave the field out for the default",
             Self::SandboxRefused { .. } => "`openoxide doctor` tells what is missing and how to mend it",
             Self::Rollout { .. } => "check the free space and the permissions of the sessions directory",

@@ -4,8 +4,8 @@
 pub(crate) const BASE: &str = include_str!("instructions.md");
 
 /// What a thread with reading tools only is told on top.
-pub(crate) const READ_ONLY: &str = "This thread answers a question. It has tools that read and none that change anything \
-     or run a command, so do not announce changes: find the answer in the files and give it, with the places \
+pub(crate) const READ_ONLY: &str = "This thread answers a question. Its tools read and change nothing; commands, where \
+     there are any, run in a sandbox that cannot write. So do not announce changes: find the answer in the files and give it, with the places \
      (`path:line`) it rests on.";
 
 /// What is noted in the history of an interrupted turn, so that the model does not take it for finished.

@@ -7,6 +7,7 @@
 
 mod approval;
 mod approvals;
+mod ceiling;
 mod command_rules;
 mod config;
 mod context;
@@ -28,6 +29,7 @@ mod tools;
 mod turn;
 
 pub use approval::*;
+pub use ceiling::Ceiling;
 pub use command_rules::{CommandRule, PatchReach, Request, RuleDecision, Verdict, decide};
 pub use config::{ApprovalPolicy, Config, Limits, ThreadConfig};
 pub use error::{CoreError, ErrorKind};

@@ -114,6 +114,7 @@ impl ThreadManager {
         if config.model.trim().is_empty() {
             return Err(CoreError::EmptyModel);
         }
+        self.core.config.ceiling.check(&config)?;
         self.check_sandbox(&config)?;
         let id = ThreadId::new();
         let rollout = match &self.core.store {

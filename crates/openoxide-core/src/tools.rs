@@ -100,7 +100,8 @@ impl ToolContext {
 
     /// The most bytes of one output that the model is given.
     fn output_limit(&self) -> usize {
-        output::bytes_of(self.thread.core.config.tool_output_token_limit)
+        let own = self.thread.config().tool_output_token_limit;
+        output::bytes_of(own.unwrap_or(self.thread.core.config.tool_output_token_limit))
     }
 
     fn emit_delta(&self, item_id: u64, delta: String) {

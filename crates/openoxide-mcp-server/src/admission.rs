@@ -10,10 +10,11 @@ use openoxide_core::{
     TurnId,
 };
 use openoxide_mcp_protocol::request_state::ParkedCall;
-use openoxide_mcp_protocol::tools::{ApprovalChoice, OpenoxideParams, QueryParams, ReplyParams, SandboxChoice};
+use openoxide_mcp_protocol::tools::{OpenoxideParams, QueryParams, ReplyParams};
 use openoxide_mcp_protocol::{CallStatus, Era, tool_error};
 use serde_json::{Map, Value};
 
+use crate::offer;
 use crate::output;
 use crate::questions;
 
@@ -57,22 +58,17 @@ fn placed(era: Era, thread: Arc<Thread>, submitted: Result<(Submitted, Attachmen
 /// Starts a thread with its first turn. Blocks on the disk for a moment.
 pub(crate) fn start(manager: &Arc<ThreadManager>, era: Era, params: OpenoxideParams) -> Admission {
     let defaults = manager.config().thread_defaults();
+    let overrides = params.config.unwrap_or_default();
     let config = ThreadConfig {
         cwd: params.cwd.map_or(defaults.cwd, Into::into),
-        model: params.model.unwrap_or(defaults.model),
-        sandbox: match params.sandbox {
-            Some(SandboxChoice::DangerFullAccess) => SandboxMode::DangerFullAccess,
-            None => defaults.sandbox,
-        },
-        approval_policy: match params.approval_policy {
-            Some(ApprovalChoice::Untrusted) => ApprovalPolicy::Untrusted,
-            Some(ApprovalChoice::OnRequest) => ApprovalPolicy::OnRequest,
-            Some(ApprovalChoice::Never) => ApprovalPolicy::Never,
-            None => defaults.approval_policy,
-        },
+        model: params.model.or(overrides.model).unwrap_or(defaults.model),
+        sandbox: params.sandbox.map_or(defaults.sandbox, offer::sandbox_mode),
+        approval_policy: params.approval_policy.map_or(defaults.approval_policy, offer::approval_policy),
         base_instructions: params.base_instructions,
         developer_instructions: params.instructions,
         read_only_tools: false,
+        tool_output_token_limit: overrides.tool_output_token_limit,
+        project_doc_max_bytes: overrides.project_doc_max_bytes,
     };
     begin(manager.start_thread(config), era, params.prompt)
 }
@@ -86,9 +82,8 @@ pub(crate) fn query(manager: &Arc<ThreadManager>, era: Era, params: QueryParams)
             model: params.model.unwrap_or(defaults.model),
             sandbox: SandboxMode::ReadOnly,
             approval_policy: ApprovalPolicy::Never,
-            base_instructions: None,
-            developer_instructions: None,
             read_only_tools: true,
+            ..defaults
         };
         return begin(manager.start_thread(config), era, params.query);
     };

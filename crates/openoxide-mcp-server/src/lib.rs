@@ -7,6 +7,7 @@
 mod admission;
 mod answers;
 mod calls;
+mod offer;
 mod outgoing;
 mod output;
 mod processor;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use openoxide_core::ThreadManager;
 use openoxide_mcp_protocol::WireError;
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall, StateSeal};
+use openoxide_mcp_protocol::tools::ToolSet;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
@@ -50,6 +52,18 @@ pub struct ServerConfig {
     /// Where the key that seals parked calls is kept, so that they can be recognised after a restart; `None` makes a new
     /// key for this process.
     pub state_key_file: Option<PathBuf>,
+    /// What becomes of questions that nobody can be asked.
+    pub approval_strategy: ApprovalStrategy,
+}
+
+/// What becomes of a question where no attached caller can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ApprovalStrategy {
+    /// What stays within the sandbox is done; what would leave it, or is not confined at all, is denied.
+    #[default]
+    AutoWithinPolicy,
+    /// Every question is denied.
+    DenyOnApproval,
 }
 
 /// What the tasks of one connection share.
@@ -63,6 +77,8 @@ struct Shared {
     /// Made at the first parked call.
     seal: OnceLock<StateSeal>,
     state_key_file: Option<PathBuf>,
+    approval_strategy: ApprovalStrategy,
+    tools: ToolSet,
 }
 
 impl Shared {
@@ -97,6 +113,8 @@ where
         log_level: Arc::default(),
         seal: OnceLock::new(),
         state_key_file: config.state_key_file,
+        approval_strategy: config.approval_strategy,
+        tools: ToolSet::new(offer::offer(config.manager.config())),
     });
     let (lines, input) = reader::channel();
     let reader = tokio::spawn(reader::read_lines(reader, lines, Arc::clone(&out)));

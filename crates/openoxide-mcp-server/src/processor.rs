@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use openoxide_mcp_protocol::request_state::Binding;
-use openoxide_mcp_protocol::tools::{TOOLS, ToolCall, ToolCallError};
+use openoxide_mcp_protocol::tools::{ToolCall, ToolCallError};
 use openoxide_mcp_protocol::{
     Cacheable, CallToolParams, CancelledParams, ClientFacts, Envelope, EnvelopeError, Era, InitializeParams, LogLevel,
     RequestId, RequestMeta, ToolsPage, WireError, code, complete, discover_result, initialize_result, negotiate_legacy,
@@ -176,7 +176,7 @@ impl Processor {
             "server/discover" if modern => Ok(serde_json::to_value(discover_result()).expect("wire types serialize")),
             "tools/list" => {
                 no_cursor(method, params)?;
-                let page = ToolsPage { tools: &TOOLS, cache: modern.then_some(Cacheable::FIXED) };
+                let page = ToolsPage { tools: self.shared.tools.list(), cache: modern.then_some(Cacheable::FIXED) };
                 Ok(serde_json::to_value(page).expect("wire types serialize"))
             }
             "logging/setLevel" if !modern => {
@@ -227,7 +227,7 @@ impl Processor {
             Err(error) => return responder.answer::<Value>(Err(&error)),
         };
         let era = if meta.modern.is_some() { Era::Modern } else { Era::Legacy };
-        let tool_call = match ToolCall::parse(&params.name, params.arguments.as_deref()) {
+        let tool_call = match shared.tools.parse(&params.name, params.arguments.as_deref()) {
             Ok(call) => call,
             Err(ToolCallError::UnknownTool(message)) => {
                 return responder.answer::<Value>(Err(&WireError::invalid_params(message)));

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use openoxide_core::{ApprovalId, DenialReason, Event, Op, Thread, TurnId};
+use openoxide_core::{ApprovalId, ApprovalRequest, Decision, DenialReason, Event, Op, Thread, TurnId};
 use openoxide_mcp_protocol::request_state::ParkedCall;
 use openoxide_mcp_protocol::{CancelledParams, Era, input_required, notification, request, tool_error};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
 
-use crate::Shared;
 use crate::admission::{Admission, Place};
 use crate::answers::Responder;
 use crate::calls::{Call, OpenCall};
@@ -21,6 +20,7 @@ use crate::output;
 use crate::questions;
 use crate::report::{HEARTBEAT, Reporter};
 use crate::visits::{Claim, Visit};
+use crate::{ApprovalStrategy, Shared};
 
 /// The longest `wait_seconds`: a year. Longer is the same as no limit.
 const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -168,6 +168,14 @@ impl<'a> Stay<'a> {
         }
     }
 
+    /// The decision on a question that nobody can be asked.
+    fn unasked(&self, request: &ApprovalRequest) -> Decision {
+        match self.shared.approval_strategy {
+            ApprovalStrategy::AutoWithinPolicy if request.confined => Decision::Approve,
+            _ => questions::deny(DenialReason::NotAskable),
+        }
+    }
+
     /// Puts every question of the turn that is this call's to put. Returns the answer to park with, in the modern era.
     fn ask_pending(&self, visit: &Visit) -> Option<Value> {
         let pending = self.thread.pending_approvals();
@@ -176,7 +184,7 @@ impl<'a> Stay<'a> {
             match visit.claim(request.id) {
                 Claim::Elsewhere => {}
                 Claim::NobodyAskable => {
-                    questions::settle(&self.thread, request.id, questions::deny(DenialReason::NotAskable));
+                    questions::settle(&self.thread, request.id, self.unasked(request));
                 }
                 Claim::Ask => match self.call.era {
                     Era::Legacy => {

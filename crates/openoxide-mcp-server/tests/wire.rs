@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openoxide_core::{Config, ThreadManager};
-use openoxide_mcp_server::{ServerConfig, serve};
+use openoxide_core::{ApprovalPolicy, Config, SandboxMode, ThreadManager};
+use openoxide_mcp_server::{ApprovalStrategy, ServerConfig, serve};
 use openoxide_test_support::{Client, Redactor, Say, ScriptedModel};
 use serde_json::{Value, json};
 use tokio::io::DuplexStream;
@@ -26,12 +26,18 @@ async fn start(model: Arc<ScriptedModel>) -> Server {
 async fn start_with(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config)) -> Server {
     let cwd = tempfile::tempdir().unwrap();
     // No test here starts a command, so the program that would is none.
-    let launcher = openoxide_core::Launcher::new("/nonexistent/helper".into());
+    let launcher = openoxide_core::Launcher::new("/nonexistent/helper".into(), Default::default());
     let mut config = Config::new(cwd.path().to_owned(), "scripted".to_owned(), model, launcher);
+    (config.default_sandbox, config.default_approval_policy) =
+        (SandboxMode::DangerFullAccess, ApprovalPolicy::Untrusted);
     adjust(&mut config);
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let (reader, writer) = tokio::io::split(theirs);
-    let server = ServerConfig { manager: ThreadManager::new(config), state_key_file: None };
+    let server = ServerConfig {
+        manager: ThreadManager::new(config),
+        state_key_file: None,
+        approval_strategy: ApprovalStrategy::default(),
+    };
     let task = tokio::spawn(serve(reader, writer, server, std::future::pending()));
     Server { client: Client::new(ours), cwd, task }
 }

@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::ToolCallError;
-use super::schema::{TOOLS, enum_words};
+use super::choices::vocabulary;
+use super::schema::{ToolSet, enum_words};
 
 /// The refusal of `tool`'s arguments for the reason `message` gives.
 pub(super) fn bad<T>(tool: &str, message: &str) -> Result<T, ToolCallError> {
@@ -15,7 +16,11 @@ pub(super) fn bad<T>(tool: &str, message: &str) -> Result<T, ToolCallError> {
 }
 
 /// Reads the arguments of `tool`.
-pub(super) fn read<T: DeserializeOwned>(tool: &str, arguments: Option<&RawValue>) -> Result<T, ToolCallError> {
+pub(super) fn read<T: DeserializeOwned>(
+    tools: &ToolSet,
+    tool: &str,
+    arguments: Option<&RawValue>,
+) -> Result<T, ToolCallError> {
     let text = arguments.map_or("{}", RawValue::get);
     let given: Value = match serde_json::from_str(text) {
         Ok(given) => given,
@@ -24,7 +29,7 @@ pub(super) fn read<T: DeserializeOwned>(tool: &str, arguments: Option<&RawValue>
     let Value::Object(given) = given else {
         return bad(tool, "arguments must be an object");
     };
-    let schema = fields_of(tool);
+    let schema = fields_of(tools, tool);
     let mut fields = Map::new();
     for (key, value) in given {
         let name = snake_case(&key);
@@ -81,6 +86,8 @@ struct Field {
     required: bool,
     kind: String,
     words: Vec<String>,
+    /// Fields of an object, by their full names.
+    inner: Vec<Field>,
 }
 
 impl Field {
@@ -96,24 +103,43 @@ impl Field {
             "string" => value.is_string(),
             "boolean" => value.is_boolean(),
             "number" => value.is_number(),
+            "integer" => value.is_u64(),
+            "object" => value.is_object(),
             _ => true,
         };
+        if let (true, Some(inner)) = (fits, value.as_object()) {
+            return self.check_inner(inner);
+        }
         if fits { Ok(()) } else { Err(format!("{name} is {}; it must be a {}", short(value), self.kind)) }
+    }
+
+    /// An object's own fields. They are settings by name: those that are not the caller's are the operator's.
+    fn check_inner(&self, given: &Map<String, Value>) -> Result<(), String> {
+        let names = || self.inner.iter().map(|field| field.name.as_str()).collect::<Vec<_>>().join(", ");
+        for (key, value) in given {
+            if let Some(field) = self.inner.iter().find(|field| field.name == format!("{}.{key}", self.name)) {
+                field.check(value)?;
+                continue;
+            }
+            let full = format!("{}.{key}", self.name);
+            let near = self.inner.iter().find(|field| strsim::damerau_levenshtein(&field.name, &full) <= 3);
+            return Err(match near {
+                Some(near) => format!("unknown field {full}; did you mean {}? Allowed: {}", near.name, names()),
+                None => format!(
+                    "{full} cannot be set by a call; allowed: {}. Sandbox, approvals, providers, environment and servers \
+                     are set by the operator of this server",
+                    names()
+                ),
+            });
+        }
+        Ok(())
     }
 }
 
-/// Says why a word that the field's full vocabulary has is not allowed yet.
+/// Says who does not allow a word that the field's full vocabulary has.
 fn later_word(field: &str, value: &Value) -> &'static str {
-    match (field, value.as_str()) {
-        ("sandbox", Some("read-only" | "workspace-write")) => {
-            ". This version cannot enforce that mode, and does not pretend to; use danger-full-access with \
-             approval_policy untrusted, or openoxide-query for reading"
-        }
-        ("approval_policy", Some("on-failure")) => {
-            ". on-failure needs a sandbox that can fail a command, which this version does not have"
-        }
-        _ => "",
-    }
+    let is_known = value.as_str().is_some_and(|word| vocabulary(field).contains(&word));
+    if is_known { ". The operator of this server allows no more" } else { "" }
 }
 
 fn short(value: &Value) -> String {
@@ -125,20 +151,25 @@ fn short(value: &Value) -> String {
 }
 
 /// The fields of a listed tool. The listing is made once and serves every call.
-fn fields_of(tool: &str) -> Vec<Field> {
-    let Some(listed) = TOOLS.iter().find(|listed| listed.name == tool) else { return Vec::new() };
-    let schema = &listed.input_schema;
+fn fields_of(tools: &ToolSet, tool: &str) -> Vec<Field> {
+    let Some(listed) = tools.list().iter().find(|listed| listed.name == tool) else { return Vec::new() };
+    fields_in(&listed.input_schema, "")
+}
+
+fn fields_in(schema: &Map<String, Value>, prefix: &str) -> Vec<Field> {
     let required: Vec<&str> =
         schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
-    let properties = schema.get("properties").and_then(Value::as_object);
-    properties
-        .into_iter()
-        .flatten()
-        .map(|(name, property)| Field {
-            name: name.clone(),
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let field = |(name, property): (&String, &Value)| {
+        let full = format!("{prefix}{name}");
+        let inner = property.as_object().map(|object| fields_in(object, &format!("{full}."))).unwrap_or_default();
+        Field {
+            name: full,
             required: required.contains(&name.as_str()),
             kind: property.get("type").and_then(Value::as_str).unwrap_or_default().to_owned(),
             words: enum_words(property),
-        })
-        .collect()
+            inner,
+        }
+    };
+    properties.map(field).collect()
 }

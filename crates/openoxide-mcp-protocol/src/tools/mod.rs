@@ -5,6 +5,7 @@
 //! act on. Those sentences become tool results with `isError`, never JSON-RPC errors.
 
 mod arguments;
+mod choices;
 mod schema;
 
 use schemars::JsonSchema;
@@ -12,7 +13,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use arguments::{bad, read};
-pub use schema::TOOLS;
+pub use choices::{ApprovalChoice, SandboxChoice};
+pub use schema::{Offer, ToolSet};
 
 /// Starts a thread.
 pub const OPENOXIDE: &str = "openoxide";
@@ -35,12 +37,14 @@ pub struct OpenoxideParams {
     #[serde(default)]
     #[schemars(with = "String")]
     pub model: Option<String>,
-    /// What commands may touch. Default: danger-full-access, the only mode enforced by this version.
+    /// What commands may touch. read-only: they write nothing; workspace-write: they write in cwd and the temporary
+    /// directories, and reach no network unless the operator allows it; danger-full-access: nothing confines them.
     #[serde(default)]
     #[schemars(with = "SandboxChoice")]
     pub sandbox: Option<SandboxChoice>,
-    /// When to ask before acting. untrusted (default): before every command and patch; on-request: when the agent asks
-    /// to; never: not at all.
+    /// When to ask before acting. untrusted: before each patch and each command that is not known to only read;
+    /// on-request: when the agent asks to leave the sandbox; on-failure: when the sandbox has stopped a command; never: not
+    /// at all, and what the sandbox stops stays undone.
     #[serde(default)]
     #[schemars(with = "ApprovalChoice")]
     pub approval_policy: Option<ApprovalChoice>,
@@ -52,6 +56,10 @@ pub struct OpenoxideParams {
     #[serde(default)]
     #[schemars(with = "String")]
     pub base_instructions: Option<String>,
+    /// Settings for this thread by their names in the configuration file. Only those listed here can be set by a call.
+    #[serde(default)]
+    #[schemars(with = "ConfigOverrides")]
+    pub config: Option<ConfigOverrides>,
     /// Answer after this many seconds with status "running" if the turn is not over; it goes on.
     #[serde(default)]
     #[schemars(with = "f64", range(min = 0))]
@@ -106,26 +114,23 @@ pub struct QueryParams {
     pub wait_seconds: Option<f64>,
 }
 
-/// The sandbox modes that this version enforces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+/// `config`: settings for one thread, of those that are the caller's to choose.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 #[schemars(inline)]
-pub enum SandboxChoice {
-    /// No confinement; with it every other safety rests on approvals.
-    DangerFullAccess,
-}
-
-/// The approval policies that this version enforces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(inline)]
-pub enum ApprovalChoice {
-    /// Ask before every command and patch.
-    Untrusted,
-    /// Ask when the agent requests it.
-    OnRequest,
-    /// Do not ask.
-    Never,
+pub struct ConfigOverrides {
+    /// Model name as the provider knows it; the same as the field model.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub model: Option<String>,
+    /// The most tokens of one tool's output that the model is given.
+    #[serde(default)]
+    #[schemars(with = "usize", range(min = 1))]
+    pub tool_output_token_limit: Option<usize>,
+    /// The most bytes of project documents (AGENTS.md) that the model is given; 0 for none.
+    #[serde(default)]
+    #[schemars(with = "usize")]
+    pub project_doc_max_bytes: Option<usize>,
 }
 
 /// A parsed call of one of our tools.
@@ -157,21 +162,23 @@ impl ToolCall {
             Self::Query(params) => params.wait_seconds,
         }
     }
+}
 
+impl ToolSet {
     /// Parses a `tools/call`.
     ///
     /// # Errors
     /// [`ToolCallError`]; the text names the field, the value and what is allowed.
-    pub fn parse(name: &str, arguments: Option<&RawValue>) -> Result<Self, ToolCallError> {
+    pub fn parse(&self, name: &str, arguments: Option<&RawValue>) -> Result<ToolCall, ToolCallError> {
         match name {
             OPENOXIDE => {
-                let params: OpenoxideParams = read(name, arguments)?;
+                let params: OpenoxideParams = read(self, name, arguments)?;
                 not_blank(name, "prompt", &params.prompt)?;
                 check_wait(name, params.wait_seconds)?;
-                Ok(Self::Start(params))
+                Ok(ToolCall::Start(params))
             }
             REPLY => {
-                let params: ReplyParams = read(name, arguments)?;
+                let params: ReplyParams = read(self, name, arguments)?;
                 if let Some(prompt) = &params.prompt {
                     not_blank(name, "prompt", prompt)?;
                 }
@@ -183,13 +190,13 @@ impl ToolCall {
                     return bad(name, "steer needs a prompt to give to the running turn");
                 }
                 check_wait(name, params.wait_seconds)?;
-                Ok(Self::Reply(params))
+                Ok(ToolCall::Reply(params))
             }
             QUERY => {
-                let params: QueryParams = read(name, arguments)?;
+                let params: QueryParams = read(self, name, arguments)?;
                 not_blank(name, "query", &params.query)?;
                 check_wait(name, params.wait_seconds)?;
-                Ok(Self::Query(params))
+                Ok(ToolCall::Query(params))
             }
             _ => Err(ToolCallError::UnknownTool(format!(
                 "unknown tool {name:?}; the tools are {OPENOXIDE}, {REPLY} and {QUERY}"
@@ -219,7 +226,11 @@ mod tests {
     use super::*;
 
     fn parse(name: &str, json: &str) -> Result<ToolCall, ToolCallError> {
-        ToolCall::parse(name, Some(&RawValue::from_string(json.to_owned()).unwrap()))
+        parse_with(&ToolSet::new(Offer::default()), name, json)
+    }
+
+    fn parse_with(tools: &ToolSet, name: &str, json: &str) -> Result<ToolCall, ToolCallError> {
+        tools.parse(name, Some(&RawValue::from_string(json.to_owned()).unwrap()))
     }
 
     fn refusal(name: &str, json: &str) -> String {
@@ -231,7 +242,7 @@ mod tests {
 
     #[test]
     fn tool_schemas_are_as_reviewed() {
-        insta::assert_json_snapshot!(&*TOOLS);
+        insta::assert_json_snapshot!(ToolSet::new(Offer::default()).list());
     }
 
     #[test]
@@ -256,8 +267,25 @@ mod tests {
             (OPENOXIDE, r#"{"prompt":42}"#, vec!["prompt is 42", "string"]),
             (OPENOXIDE, r#"{"prompt":"p","sandbx":"x"}"#, vec!["\"sandbx\"", "did you mean sandbox"]),
             (OPENOXIDE, r#"{"prompt":"p","no-such-arg":1}"#, vec!["no-such-arg", "the fields are prompt, cwd"]),
-            (OPENOXIDE, r#"{"prompt":"p","approval_policy":"sometimes"}"#, vec!["untrusted, on-request, never"]),
-            (OPENOXIDE, r#"{"prompt":"p","sandbox":"read-only"}"#, vec!["danger-full-access", "cannot enforce"]),
+            (
+                OPENOXIDE,
+                r#"{"prompt":"p","approval_policy":"sometimes"}"#,
+                vec!["untrusted, on-request, on-failure, never"],
+            ),
+            (
+                OPENOXIDE,
+                r#"{"prompt":"p","sandbox":"none"}"#,
+                vec!["allowed: read-only, workspace-write, danger-full-access"],
+            ),
+            (OPENOXIDE, r#"{"prompt":"p","config":{"modle":"m"}}"#, vec!["config.modle", "did you mean config.model"]),
+            (OPENOXIDE, r#"{"prompt":"p","config":{"sandbox_mode":"x"}}"#, vec!["config.sandbox_mode", "operator"]),
+            (OPENOXIDE, r#"{"prompt":"p","config":{"model_providers.x.base_url":"u"}}"#, vec!["operator"]),
+            (
+                OPENOXIDE,
+                r#"{"prompt":"p","config":{"tool_output_token_limit":"9"}}"#,
+                vec!["config.tool_output_token_limit"],
+            ),
+            (OPENOXIDE, r#"{"prompt":"p","config":7}"#, vec!["config is 7", "object"]),
             (OPENOXIDE, r#"{"prompt":"p","wait_seconds":-1}"#, vec!["wait_seconds is -1"]),
             (OPENOXIDE, r#"{"prompt":"p","cwd":"a","Cwd":"b"}"#, vec!["unknown field \"Cwd\""]),
             (OPENOXIDE, r#"{"prompt":"p","base-instructions":"a","baseInstructions":"b"}"#, vec!["given twice"]),
@@ -273,6 +301,34 @@ mod tests {
                 assert!(text.contains(part), "{json}: {text}");
             }
         }
+    }
+
+    #[test]
+    fn what_the_operator_does_not_allow_is_not_listed_and_refused_by_name() {
+        let tools = ToolSet::new(Offer {
+            sandboxes: vec![SandboxChoice::ReadOnly],
+            default_sandbox: SandboxChoice::ReadOnly,
+            policies: vec![ApprovalChoice::Untrusted, ApprovalChoice::OnRequest],
+            default_policy: ApprovalChoice::OnRequest,
+        });
+        let start = &tools.list()[0].input_schema["properties"];
+        assert_eq!(start["sandbox"]["enum"], serde_json::json!(["read-only"]));
+        assert_eq!(start["sandbox"]["default"], "read-only");
+        assert_eq!(start["approval_policy"]["enum"], serde_json::json!(["untrusted", "on-request"]));
+        let refused = parse_with(&tools, OPENOXIDE, r#"{"prompt":"p","sandbox":"workspace-write"}"#);
+        let Err(ToolCallError::BadArguments(text)) = refused else { panic!("{refused:?}") };
+        assert!(text.contains("\"workspace-write\"") && text.contains("allowed: read-only"), "{text}");
+        assert!(text.contains("operator"), "{text}");
+        let ToolCall::Start(params) = parse_with(&tools, OPENOXIDE, r#"{"prompt":"p"}"#).unwrap() else { panic!() };
+        assert_eq!(params.sandbox, None);
+    }
+
+    #[test]
+    fn config_holds_the_callers_own_settings() {
+        let json = r#"{"prompt":"p","config":{"tool_output_token_limit":500,"model":"m"}}"#;
+        let ToolCall::Start(params) = parse(OPENOXIDE, json).unwrap() else { panic!("a start") };
+        let config = params.config.unwrap();
+        assert_eq!((config.tool_output_token_limit, config.model.as_deref()), (Some(500), Some("m")));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The tools as `tools/list` shows them, made from the parameter structs.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, OnceLock};
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde_json::Value;
 
+use super::choices::{ApprovalChoice, SandboxChoice, Word};
 use super::{OPENOXIDE, OpenoxideParams, QUERY, QueryParams, REPLY, ReplyParams};
 use crate::ToolOutput;
 
@@ -65,8 +66,59 @@ fn flatten_enums(schema: &mut JsonObject) {
     }
 }
 
-/// All tools as `tools/list` shows them, in one fixed order. Made at the first listing.
-pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
+/// What the operator of a server lets callers ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// Sandbox modes, in the order in which they are listed.
+    pub sandboxes: Vec<SandboxChoice>,
+    /// The mode where the caller names none.
+    pub default_sandbox: SandboxChoice,
+    /// Approval policies, in the order in which they are listed.
+    pub policies: Vec<ApprovalChoice>,
+    /// The policy where the caller names none.
+    pub default_policy: ApprovalChoice,
+}
+
+impl Default for Offer {
+    fn default() -> Self {
+        Self {
+            sandboxes: SandboxChoice::ALL.to_vec(),
+            default_sandbox: SandboxChoice::WorkspaceWrite,
+            policies: ApprovalChoice::ALL.to_vec(),
+            default_policy: ApprovalChoice::OnRequest,
+        }
+    }
+}
+
+/// The tools of one server: as they are listed, and as their arguments are read.
+#[derive(Debug)]
+pub struct ToolSet {
+    offer: Offer,
+    listed: OnceLock<Vec<Tool>>,
+}
+
+impl ToolSet {
+    /// The tools with what is offered. The listing is made when it is first wanted.
+    #[must_use]
+    pub fn new(offer: Offer) -> Self {
+        Self { offer, listed: OnceLock::new() }
+    }
+
+    /// All tools as `tools/list` shows them, in one fixed order.
+    pub fn list(&self) -> &[Tool] {
+        self.listed.get_or_init(|| list(&self.offer))
+    }
+}
+
+/// Leaves the words that are offered, and says which one holds where none is given.
+fn offer_words<T: Word>(schema: &mut JsonObject, field: &str, words: &[T], default: T) {
+    let property = schema.get_mut("properties").and_then(|properties| properties.get_mut(field));
+    let Some(property) = property.and_then(Value::as_object_mut) else { return };
+    property.insert("enum".to_owned(), words.iter().map(|word| word.as_str()).collect());
+    property.insert("default".to_owned(), default.as_str().into());
+}
+
+fn list(offer: &Offer) -> Vec<Tool> {
     let output = Arc::new(schema_of::<ToolOutput>());
     let tool = |name, title, description, input: JsonObject, annotations: ToolAnnotations| {
         Tool::new(name, description, Arc::new(input))
@@ -74,14 +126,17 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             .with_raw_output_schema(Arc::clone(&output))
             .with_annotations(annotations)
     };
+    let mut start = schema_of::<OpenoxideParams>();
+    offer_words(&mut start, "sandbox", &offer.sandboxes, offer.default_sandbox);
+    offer_words(&mut start, "approval_policy", &offer.policies, offer.default_policy);
     vec![
         tool(
             OPENOXIDE,
             "OpenOxide",
             "Hand a coding task to the OpenOxide agent in a new thread. It reads and edits files and runs commands in cwd, \
-             asking for approval as approval_policy says, and answers when it is done, with the thread id, a summary, the \
-             files it changed and a diff.",
-            schema_of::<OpenoxideParams>(),
+             held to the sandbox and asking for approval as approval_policy says, and answers when it is done, with the \
+             thread id, a summary, the files it changed and a diff.",
+            start,
             ToolAnnotations::with_title("OpenOxide: start a task").read_only(false).destructive(true).open_world(true),
         ),
         tool(
@@ -98,8 +153,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         tool(
             QUERY,
             "OpenOxide Query",
-            "Ask the OpenOxide agent a question about the code in cwd, or about an earlier thread. It only reads: no \
-             command is run and no file is changed.",
+            "Ask the OpenOxide agent a question about the code in cwd, or about an earlier thread. It only reads: \
+             commands run in a read-only sandbox or not at all, and no file is changed.",
             schema_of::<QueryParams>(),
             ToolAnnotations::with_title("OpenOxide: ask about code")
                 .read_only(true)
@@ -108,4 +163,4 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
                 .open_world(true),
         ),
     ]
-});
+}
