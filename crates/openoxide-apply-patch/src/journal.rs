@@ -5,21 +5,21 @@
 //! which steps to take; nothing is checked against the patch here except that a swapped-out file is the verified one.
 
 use std::{
-    fs::{self, OpenOptions, Permissions},
+    fs::Permissions,
     hash::{BuildHasher, Hasher, RandomState},
-    io::{self, Write as _},
-    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
-    path::{Path, PathBuf},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown},
+    path::PathBuf,
 };
 
-use rustix::{
-    fs::{CWD, RenameFlags, renameat_with},
-    io::Errno,
-};
+use rustix::fs::FileType;
 
 use crate::{
     PatchError,
+    place::{self, Made, Place, is_unsupported},
+    resolve::{Target, Tree},
     verify::{Change, Plan},
+    write::Staged,
 };
 
 /// Why a step was not taken.
@@ -38,47 +38,40 @@ impl From<io::Error> for Failure {
 /// A step that was taken and can be undone.
 enum Step {
     /// A new file stands at `target`.
-    Created { target: PathBuf },
+    Created { target: Place },
     /// `target` holds the new file and `temp` the old one.
-    Exchanged { temp: PathBuf, target: PathBuf },
+    Exchanged { temp: Place, target: Place },
     /// `target` holds the new file; the old one is only in memory, because the file system cannot exchange names.
-    Replaced { target: PathBuf, old: String },
+    Replaced { target: Place, old: String },
     /// The old file of `target` stands at `temp`.
-    SetAside { temp: PathBuf, target: PathBuf },
+    SetAside { temp: Place, target: Place },
 }
 
 /// Everything done so far, so that it can be undone.
 #[derive(Default)]
 pub(crate) struct Journal {
     /// Directories that did not exist before, outermost first.
-    directories: Vec<PathBuf>,
+    directories: Vec<Made>,
     /// Files under temporary names that are of no use after a failure.
-    temps: Vec<PathBuf>,
+    temps: Vec<Place>,
     steps: Vec<Step>,
 }
 
 impl Journal {
-    /// Creates the directories above `target` that are missing.
-    pub(crate) fn create_parents(&mut self, target: &Path) -> io::Result<()> {
-        let missing: Vec<&Path> =
-            target.ancestors().skip(1).take_while(|dir| dir.symlink_metadata().is_err()).collect();
-        for dir in missing.into_iter().rev() {
-            fs::create_dir(dir)?;
-            self.directories.push(dir.into());
-        }
-        Ok(())
+    /// The place of a target. The directories above it that are missing are created.
+    pub(crate) fn place(&mut self, tree: &Tree, target: &Target) -> io::Result<Place> {
+        tree.make_place(target, &mut self.directories)
     }
 
     /// Writes `text` beside `target`. With `model`, takes over that file's permissions (never setuid, setgid or sticky)
     /// and, where the system lets us, its owner; without, the process's default for new files.
-    pub(crate) fn write_temp(&mut self, target: &Path, text: &str, model: Option<&Path>) -> io::Result<PathBuf> {
+    pub(crate) fn write_temp(&mut self, target: &Place, text: &str, model: Option<&Place>) -> io::Result<Place> {
         const ATTEMPTS: usize = 8;
         let mode = if model.is_some() { 0o600 } else { 0o666 };
         let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
         for _ in 0..ATTEMPTS {
-            let temp = temporary_name(target);
-            // `create_new` is O_EXCL, which follows no link.
-            let mut file = match OpenOptions::new().write(true).create_new(true).mode(mode).open(&temp) {
+            let temp = target.sibling(&temporary_name());
+            let mut file = match temp.create(mode) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     last = error;
@@ -89,13 +82,15 @@ impl Journal {
             self.temps.push(temp.clone());
             file.write_all(text.as_bytes())?;
             if let Some(model) = model {
-                let (wanted, own) = (model.symlink_metadata()?, file.metadata()?);
-                if (wanted.uid(), wanted.gid()) != (own.uid(), own.gid()) {
+                let wanted = model.stat()?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+                let own = file.metadata()?;
+                if (wanted.st_uid, wanted.st_gid) != (own.uid(), own.gid()) {
                     // Only a privileged process may give a file away; for others the writer owns what it wrote.
-                    let _ = fchown(&file, Some(wanted.uid()), Some(wanted.gid()))
-                        .or_else(|_| fchown(&file, None, Some(wanted.gid())));
+                    let _ = fchown(&file, Some(wanted.st_uid), Some(wanted.st_gid))
+                        .or_else(|_| fchown(&file, None, Some(wanted.st_gid)));
                 }
-                file.set_permissions(Permissions::from_mode(wanted.mode() & 0o777))?;
+                #[allow(clippy::useless_conversion, reason = "the type differs between systems")]
+                file.set_permissions(Permissions::from_mode(u32::from(wanted.st_mode) & 0o777))?;
             }
             return Ok(temp);
         }
@@ -103,52 +98,53 @@ impl Journal {
     }
 
     /// Takes the steps of one change.
-    pub(crate) fn commit(&mut self, change: &Change, plan: &Plan, staged: Option<&Path>) -> Result<(), Failure> {
-        match (staged, &change.move_to_absolute, &change.old) {
+    pub(crate) fn commit(&mut self, change: &Change, plan: &Plan, staged: &Staged) -> Result<(), Failure> {
+        let Staged { temp, source, destination } = staged;
+        match (temp, destination, &change.old) {
             (Some(temp), Some(to), Some(old)) => {
                 self.create(temp, to)?;
-                self.set_aside(&change.absolute, old, plan)
+                self.set_aside(source, old, plan)
             }
-            (Some(temp), None, Some(old)) => self.replace(temp, &change.absolute, old, plan),
-            (Some(temp), _, None) => self.create(temp, &change.absolute),
-            (None, _, Some(old)) => self.set_aside(&change.absolute, old, plan),
+            (Some(temp), None, Some(old)) => self.replace(temp, source, old, plan),
+            (Some(temp), _, None) => self.create(temp, source),
+            (None, _, Some(old)) => self.set_aside(source, old, plan),
             (None, _, None) => Ok(()),
         }
     }
 
-    fn create(&mut self, temp: &Path, target: &Path) -> Result<(), Failure> {
-        rename_new(temp, target)?;
+    fn create(&mut self, temp: &Place, target: &Place) -> Result<(), Failure> {
+        temp.rename_new(target)?;
         self.forget(temp);
-        self.steps.push(Step::Created { target: target.into() });
+        self.steps.push(Step::Created { target: target.clone() });
         Ok(())
     }
 
-    fn replace(&mut self, temp: &Path, target: &Path, old: &str, plan: &Plan) -> Result<(), Failure> {
-        match renameat_with(CWD, temp, CWD, target, RenameFlags::EXCHANGE) {
+    fn replace(&mut self, temp: &Place, target: &Place, old: &str, plan: &Plan) -> Result<(), Failure> {
+        match temp.exchange(target) {
             Ok(()) => {
                 self.forget(temp);
-                self.steps.push(Step::Exchanged { temp: temp.into(), target: target.into() });
+                self.steps.push(Step::Exchanged { temp: temp.clone(), target: target.clone() });
                 check_swapped(temp, old, plan)
             }
             Err(error) if is_unsupported(error) => {
-                fs::rename(temp, target)?;
+                temp.rename(target)?;
                 self.forget(temp);
-                self.steps.push(Step::Replaced { target: target.into(), old: old.into() });
+                self.steps.push(Step::Replaced { target: target.clone(), old: old.into() });
                 Ok(())
             }
             Err(error) => Err(io::Error::from(error).into()),
         }
     }
 
-    fn set_aside(&mut self, target: &Path, old: &str, plan: &Plan) -> Result<(), Failure> {
-        let temp = temporary_name(target);
-        rename_new(target, &temp)?;
-        self.steps.push(Step::SetAside { temp: temp.clone(), target: target.into() });
+    fn set_aside(&mut self, target: &Place, old: &str, plan: &Plan) -> Result<(), Failure> {
+        let temp = target.sibling(&temporary_name());
+        target.rename_new(&temp)?;
+        self.steps.push(Step::SetAside { temp: temp.clone(), target: target.clone() });
         check_swapped(&temp, old, plan)
     }
 
-    fn forget(&mut self, temp: &Path) {
-        self.temps.retain(|known| known != temp);
+    fn forget(&mut self, temp: &Place) {
+        self.temps.retain(|known| known.path() != temp.path());
     }
 
     /// Undoes everything and wraps the cause.
@@ -163,48 +159,50 @@ impl Journal {
         for step in std::mem::take(&mut self.steps).into_iter().rev() {
             match step {
                 Step::Created { target } => {
-                    if let Err(error) = fs::remove_file(&target) {
-                        stands.push(format!("{} was created and could not be removed ({error})", target.display()));
+                    if let Err(error) = target.remove() {
+                        stands.push(format!(
+                            "{} was created and could not be removed ({error})",
+                            target.path().display()
+                        ));
                     }
                 }
-                Step::Exchanged { temp, target } => {
-                    match renameat_with(CWD, &temp, CWD, &target, RenameFlags::EXCHANGE) {
-                        Ok(()) => self.temps.push(temp),
-                        Err(error) => stands.push(format!(
-                            "{} is changed; its old content is in {} ({error})",
-                            target.display(),
-                            temp.display()
-                        )),
-                    }
-                }
+                Step::Exchanged { temp, target } => match temp.exchange(&target) {
+                    Ok(()) => self.temps.push(temp),
+                    Err(error) => stands.push(format!(
+                        "{} is changed; its old content is in {} ({error})",
+                        target.path().display(),
+                        temp.path().display()
+                    )),
+                },
                 Step::Replaced { target, old } => {
                     let undone = self.write_temp(&target, &old, Some(&target)).and_then(|temp| {
-                        fs::rename(&temp, &target)?;
+                        temp.rename(&target)?;
                         self.forget(&temp);
                         Ok(())
                     });
                     if let Err(error) = undone {
-                        stands.push(format!("{} is changed and could not be restored ({error})", target.display()));
+                        stands.push(format!(
+                            "{} is changed and could not be restored ({error})",
+                            target.path().display()
+                        ));
                     }
                 }
                 Step::SetAside { temp, target } => {
-                    if let Err(error) = rename_new(&temp, &target) {
+                    if let Err(error) = temp.rename_new(&target) {
                         stands.push(format!(
                             "{} is gone; its content is in {} ({error})",
-                            target.display(),
-                            temp.display()
+                            target.path().display(),
+                            temp.path().display()
                         ));
                     }
                 }
             }
         }
-        // Both are best effort: a leftover is harmless, and a directory that is no longer empty belongs to someone else.
+        // Best effort: a leftover is harmless.
         for temp in &self.temps {
-            let _ = fs::remove_file(temp);
+            let _ = temp.remove();
         }
-        for dir in self.directories.iter().rev() {
-            let _ = fs::remove_dir(dir);
-        }
+        self.directories.iter().rev().for_each(Made::remove);
         stands
     }
 
@@ -214,41 +212,32 @@ impl Journal {
             Step::Exchanged { temp, .. } | Step::SetAside { temp, .. } => Some(temp),
             Step::Created { .. } | Step::Replaced { .. } => None,
         });
-        old.filter(|temp| fs::remove_file(temp).is_err()).collect()
+        old.filter(|temp| temp.remove().is_err()).map(|temp| temp.path().to_path_buf()).collect()
     }
 }
 
 /// Checks that the file which was swapped out is the verified one: a change made in the last moment must not be lost.
-fn check_swapped(temp: &Path, old: &str, plan: &Plan) -> Result<(), Failure> {
-    let metadata = temp.symlink_metadata()?;
-    let same = metadata.is_file()
-        && plan.is_same_file((metadata.dev(), metadata.ino()))
-        && metadata.len() == old.len() as u64
-        && fs::read(temp)? == old.as_bytes();
-    if same { Ok(()) } else { Err(Failure::Stale) }
-}
-
-/// Renames onto a name that must be free, in one step where the file system can.
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Err(error) if is_unsupported(error) => {
-            // A hard link fails on a taken name just as well.
-            fs::hard_link(from, to)?;
-            fs::remove_file(from)
+fn check_swapped(temp: &Place, old: &str, plan: &Plan) -> Result<(), Failure> {
+    // By descriptor: what is compared is what was looked at.
+    let is_same = match temp.open() {
+        Ok(mut file) => {
+            let stat = rustix::fs::fstat(&file).map_err(io::Error::from)?;
+            let is_file = place::kind(&stat) == FileType::RegularFile && plan.is_same_file(place::id(&stat));
+            let mut now = Vec::new();
+            is_file && stat.st_size == i64::try_from(old.len()).unwrap_or(i64::MAX) && {
+                (&mut file).take(old.len() as u64 + 1).read_to_end(&mut now)?;
+                now == old.as_bytes()
+            }
         }
-        result => Ok(result?),
-    }
+        // A link took its place.
+        Err(_) => false,
+    };
+    if is_same { Ok(()) } else { Err(Failure::Stale) }
 }
 
-/// Whether the kernel or the file system lacks the kind of rename asked for.
-fn is_unsupported(error: Errno) -> bool {
-    [Errno::INVAL, Errno::NOSYS, Errno::NOTSUP, Errno::OPNOTSUPP].contains(&error)
-}
-
-fn temporary_name(target: &Path) -> PathBuf {
+fn temporary_name() -> String {
     // A hasher's random keys are the standard library's only source of randomness; O_EXCL settles the rest.
-    let unique = RandomState::new().build_hasher().finish();
-    target.with_file_name(format!(".openoxide-patch-{unique:016x}"))
+    format!(".openoxide-patch-{:016x}", RandomState::new().build_hasher().finish())
 }
 
 /// How the tree stands after a failure, for [`PatchError::Write`].
@@ -267,8 +256,10 @@ mod tests {
     #[test]
     fn what_cannot_be_taken_back_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        let gone = dir.path().join("gone");
-        let journal = Journal { steps: vec![Step::Created { target: gone.clone() }], ..Journal::default() };
+        let gone = dir.path().canonicalize().unwrap().join("gone");
+        let anchor = place::Anchor::open(gone.parent().unwrap(), place::Walk::Kernel).unwrap();
+        let target = anchor.place(&gone).unwrap().unwrap();
+        let journal = Journal { steps: vec![Step::Created { target }], ..Journal::default() };
         let error = journal.fail("x".into(), io::Error::from(io::ErrorKind::StorageFull));
         let told = format!("not everything could be taken back: {} was created", gone.display());
         assert!(error.to_string().contains(&told), "{error}");

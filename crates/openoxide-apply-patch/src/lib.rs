@@ -24,6 +24,7 @@ mod matcher;
 mod nearest;
 mod parse;
 mod patch;
+mod place;
 mod resolve;
 mod shell;
 mod verify;
@@ -31,6 +32,8 @@ mod write;
 
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
+mod races;
 #[cfg(test)]
 mod weak_spots;
 

@@ -4,19 +4,21 @@
 //! place may be written is the caller's policy; whether it can be patched at all (a regular text file of bounded size,
 //! inside the root if the path says so) is decided here.
 //!
-//! Known limit: the walk is by name, so a directory that someone swaps for a link between check and write is caught by
-//! the second walk before writing, not by the kernel.
+//! The walk is by name, to follow links and to explain. What is read or written afterwards is reached through `place`,
+//! which follows none, so a directory that someone swaps for a link meanwhile makes the patch fail and leads nowhere.
 
 use std::{
-    fs::{File, Metadata, OpenOptions},
+    fs::File,
     io::{self, Read},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Component, Path, PathBuf},
 };
 
-use rustix::fs::{Access, OFlags};
+use rustix::fs::{FileType, Stat};
 
-use crate::{MAX_FILE_BYTES, PatchError};
+use crate::{
+    MAX_FILE_BYTES, PatchError,
+    place::{self, Anchor, Made, Place, Walk},
+};
 
 const USE_COMMAND: &str = "patches only change text files; use a command if this must be changed";
 const TOO_LARGE: &str = "use a command for files of this size";
@@ -28,6 +30,8 @@ pub(crate) struct Tree {
     root: PathBuf,
     /// The same without links.
     real: PathBuf,
+    /// The root, open for as long as the patch lives.
+    anchor: Anchor,
 }
 
 /// Where a path of the patch leads.
@@ -37,6 +41,8 @@ pub(crate) struct Target {
     pub(crate) shown: PathBuf,
     /// The same as an absolute path, beneath the root as the caller spelled it.
     pub(crate) absolute: PathBuf,
+    /// The same without any link: what is opened.
+    pub(crate) real: PathBuf,
     /// Whether it lies outside the root.
     pub(crate) outside: bool,
 }
@@ -50,16 +56,66 @@ pub(crate) struct Snapshot {
 }
 
 impl Tree {
-    pub(crate) fn new(root: &Path) -> Result<Self, PatchError> {
+    pub(crate) fn new(root: &Path, walk: Walk) -> Result<Self, PatchError> {
         let fail = |message: String| Err(PatchError::Root { root: root.into(), message });
         if !root.is_absolute() {
             return fail("it is not an absolute path".into());
         }
-        match root.canonicalize() {
-            Ok(real) if real.is_dir() => Ok(Self { root: root.into(), real }),
-            Ok(_) => fail("it is not a directory".into()),
+        let real = match root.canonicalize() {
+            Ok(real) if real.is_dir() => real,
+            Ok(_) => return fail("it is not a directory".into()),
+            Err(error) => return fail(error.to_string()),
+        };
+        match Anchor::open(&real, walk) {
+            Ok(anchor) => Ok(Self { root: root.into(), real, anchor }),
             Err(error) => fail(error.to_string()),
         }
+    }
+
+    /// The place of a target; none where a directory on the way does not exist.
+    pub(crate) fn place(&self, target: &Target) -> Result<Option<Place>, PatchError> {
+        let place = self.anchor_of(target).and_then(|anchor| anchor.place(&target.real));
+        place.map_err(|error| unreachable(target, &error))
+    }
+
+    /// The place of a target, with the directories above it, which are made where they are missing.
+    pub(crate) fn make_place(&self, target: &Target, made: &mut Vec<Made>) -> io::Result<Place> {
+        self.anchor_of(target)?.make_place(&target.real, made)
+    }
+
+    fn anchor_of(&self, target: &Target) -> io::Result<Anchor> {
+        if target.outside { Anchor::open(Path::new("/"), self.anchor.walk()) } else { Ok(self.anchor.clone()) }
+    }
+
+    /// What stands at the target, not following a link; `None` when nothing does.
+    pub(crate) fn occupant(&self, target: &Target) -> Result<Option<Stat>, PatchError> {
+        let Some(place) = self.place(target)? else { return Ok(None) };
+        place.stat().map_err(|error| unreachable(target, &error))
+    }
+
+    /// Reads the text file at the target, refusing everything that is none and everything that may not be changed.
+    pub(crate) fn read(&self, target: &Target, verb: &'static str) -> Result<Snapshot, PatchError> {
+        let fail = |message: &str, source: Option<io::Error>| PatchError::Read {
+            verb,
+            path: target.shown.clone(),
+            message: message.into(),
+            source,
+        };
+        let found = match self.place(target)? {
+            Some(place) => place.stat().map_err(|error| unreachable(target, &error))?.map(|stat| (place, stat)),
+            None => None,
+        };
+        let Some((place, stat)) = found else {
+            let missing = io::Error::from(io::ErrorKind::NotFound);
+            return Err(fail("no such file; check the path, or create it with `*** Add File:`", Some(missing)));
+        };
+        check_regular(target, &place, &stat)?;
+        check_writable(target, &place, &stat)?;
+        let file = place.open().map_err(|error| fail(&error.to_string(), Some(error)))?;
+        let stat = rustix::fs::fstat(&file).map_err(|errno| fail(&errno.to_string(), Some(errno.into())))?;
+        check_regular(target, &place, &stat)?;
+        let text = read_text(&file, &stat, target, &fail)?;
+        Ok(Snapshot { text, id: place::id(&stat) })
     }
 
     /// Finds the place a path means. `line` is where the patch names it.
@@ -91,8 +147,11 @@ impl Tree {
         let base = if beneath.is_some() { &self.real } else { Path::new("/") };
         let found = self.walk(base, parents, beneath.is_some(), path)?.join(name);
         Ok(match found.strip_prefix(&self.real) {
-            Ok(rest) => Target { shown: rest.into(), absolute: self.root.join(rest), outside: false },
-            Err(_) => Target { shown: found.clone(), absolute: found, outside: true },
+            Ok(rest) => {
+                let (shown, absolute) = (rest.to_path_buf(), self.root.join(rest));
+                Target { shown, absolute, real: found, outside: false }
+            }
+            Err(_) => Target { shown: found.clone(), absolute: found.clone(), real: found, outside: true },
         })
     }
 
@@ -149,66 +208,29 @@ fn points_to(link: &Path) -> String {
     link.read_link().map_or_else(|_| "?".into(), |to| to.display().to_string())
 }
 
-/// What stands at the target, not following a link; `None` when nothing does.
-pub(crate) fn occupant(target: &Target) -> Result<Option<Metadata>, PatchError> {
-    match target.absolute.symlink_metadata() {
-        Ok(metadata) => Ok(Some(metadata)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => {
-            let message = format!("cannot look at it: {error}");
-            Err(PatchError::Refused { path: target.shown.clone(), message })
-        }
-    }
+fn unreachable(target: &Target, error: &io::Error) -> PatchError {
+    PatchError::Refused { path: target.shown.clone(), message: format!("cannot look at it: {error}") }
 }
 
 /// Refuses links, directories, devices, pipes and sockets.
-pub(crate) fn check_regular(target: &Target, metadata: &Metadata) -> Result<(), PatchError> {
-    let kind = metadata.file_type();
-    let message = if kind.is_file() {
-        return Ok(());
-    } else if kind.is_symlink() {
-        format!("it is a symbolic link to `{}`; patch the file it points to", points_to(&target.absolute))
-    } else if kind.is_dir() {
-        "it is a directory; name a file".to_owned()
-    } else {
-        format!("it is not a regular file; {USE_COMMAND}")
+pub(crate) fn check_regular(target: &Target, place: &Place, stat: &Stat) -> Result<(), PatchError> {
+    let message = match place::kind(stat) {
+        FileType::RegularFile => return Ok(()),
+        FileType::Symlink => {
+            format!("it is a symbolic link to `{}`; patch the file it points to", place.points_to())
+        }
+        FileType::Directory => "it is a directory; name a file".to_owned(),
+        _ => format!("it is not a regular file; {USE_COMMAND}"),
     };
     Err(PatchError::Refused { path: target.shown.clone(), message })
 }
 
-/// Reads the text file at the target, refusing everything that is none and everything that may not be changed.
-pub(crate) fn read(target: &Target, verb: &'static str) -> Result<Snapshot, PatchError> {
-    let fail = |message: &str, source: Option<io::Error>| PatchError::Read {
-        verb,
-        path: target.shown.clone(),
-        message: message.into(),
-        source,
-    };
-    let Some(metadata) = occupant(target)? else {
-        let missing = io::Error::from(io::ErrorKind::NotFound);
-        return Err(fail("no such file; check the path, or create it with `*** Add File:`", Some(missing)));
-    };
-    check_regular(target, &metadata)?;
-    check_writable(target, &metadata)?;
-    // NONBLOCK: should a pipe have taken the file's place meanwhile, opening it must not wait for a writer.
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits();
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(i32::try_from(flags).expect("open flags fit the C int they come from"))
-        .open(&target.absolute)
-        .map_err(|error| fail(&error.to_string(), Some(error)))?;
-    let metadata = file.metadata().map_err(|error| fail(&error.to_string(), Some(error)))?;
-    check_regular(target, &metadata)?;
-    let text = read_text(&file, &metadata, target, &fail)?;
-    Ok(Snapshot { text, id: (metadata.dev(), metadata.ino()) })
-}
-
 /// Refuses a file that could not be written in place. Renaming over it would work, and would pass over what its owner said.
-fn check_writable(target: &Target, metadata: &Metadata) -> Result<(), PatchError> {
-    let mode = metadata.mode() & 0o7777;
+fn check_writable(target: &Target, place: &Place, stat: &Stat) -> Result<(), PatchError> {
+    let mode = stat.st_mode & 0o7777;
     let message = if mode & 0o222 == 0 {
         format!("it is read-only (mode {mode:04o}); make it writable first if it is meant to change")
-    } else if let Err(error) = rustix::fs::access(&target.absolute, Access::WRITE_OK) {
+    } else if let Err(error) = place.check_writable() {
         format!("it may not be written (mode {mode:04o}): {error}")
     } else {
         return Ok(());
@@ -218,12 +240,12 @@ fn check_writable(target: &Target, metadata: &Metadata) -> Result<(), PatchError
 
 fn read_text(
     file: &File,
-    metadata: &Metadata,
+    stat: &Stat,
     target: &Target,
     fail: &dyn Fn(&str, Option<io::Error>) -> PatchError,
 ) -> Result<String, PatchError> {
     let mut bytes = Vec::new();
-    let mut size = metadata.len();
+    let mut size = u64::try_from(stat.st_size).unwrap_or(0);
     if size <= MAX_FILE_BYTES {
         // One byte over the limit is enough to see that the file grew past it.
         file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| fail(&error.to_string(), Some(error)))?;

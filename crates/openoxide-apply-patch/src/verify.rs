@@ -14,6 +14,7 @@ use crate::{
     lines::Document,
     matcher,
     patch::{Chunk, FileOp, Patch},
+    place::Walk,
     resolve::{self, Target, Tree},
 };
 
@@ -37,14 +38,18 @@ pub struct Change {
     /// As to show: relative to the root when beneath it, else absolute. Links on the way are resolved, so this is the
     /// place that is written, whatever the patch called it.
     pub path: PathBuf,
-    /// The same place as an absolute path.
+    /// The same place as an absolute path, beneath the root as the caller spelled it.
     pub absolute: PathBuf,
+    /// The same place without any link: exactly what is written.
+    pub real: PathBuf,
     /// What happens.
     pub kind: ChangeKind,
     /// Where it moves to, as to show.
     pub move_to: Option<PathBuf>,
     /// Where it moves to, absolute.
     pub move_to_absolute: Option<PathBuf>,
+    /// Where it moves to, without any link.
+    pub move_to_real: Option<PathBuf>,
     /// Content before; `None` for an added file.
     pub old: Option<String>,
     /// Content after; `None` for a deleted file.
@@ -81,8 +86,27 @@ impl Patch {
     /// # Errors
     /// The first operation that cannot be done, worded for the model.
     pub fn verify(&self, root: &Path) -> Result<VerifiedPatch, PatchError> {
+        self.verify_where(root, &|_| true)
+    }
+
+    /// The same, where files for which `may_read` says no are not read: what they hold goes into diffs and messages.
+    /// It is asked about absolute paths without links.
+    ///
+    /// # Errors
+    /// As above; [`PatchError::Refused`] for such a file.
+    pub fn verify_where(&self, root: &Path, may_read: &dyn Fn(&Path) -> bool) -> Result<VerifiedPatch, PatchError> {
+        self.verify_by(root, may_read, Walk::Kernel)
+    }
+
+    pub(crate) fn verify_by(
+        &self,
+        root: &Path,
+        may_read: &dyn Fn(&Path) -> bool,
+        walk: Walk,
+    ) -> Result<VerifiedPatch, PatchError> {
         let mut verifier = Verifier {
-            patch: VerifiedPatch { tree: Tree::new(root)?, changes: Vec::new(), plans: Vec::new() },
+            patch: VerifiedPatch { tree: Tree::new(root, walk)?, changes: Vec::new(), plans: Vec::new() },
+            may_read,
             named: HashMap::new(),
             ids: HashMap::new(),
             held: 0,
@@ -102,8 +126,9 @@ impl Patch {
     }
 }
 
-struct Verifier {
+struct Verifier<'a> {
     patch: VerifiedPatch,
+    may_read: &'a dyn Fn(&Path) -> bool,
     /// Every absolute path the patch has named so far -> its change and the patch line.
     named: HashMap<PathBuf, (usize, usize)>,
     /// Every file read so far -> its change: two names of one file (hard links, a file system that ignores case) show here.
@@ -112,7 +137,7 @@ struct Verifier {
     held: u64,
 }
 
-impl Verifier {
+impl Verifier<'_> {
     fn add(&mut self, line: usize, path: &str, content: &str) -> Result<(), PatchError> {
         let target = self.patch.tree.resolve(path, line)?;
         self.hold(&target.shown, content)?;
@@ -164,7 +189,9 @@ impl Verifier {
             if let Some((to, at, place)) = destination {
                 self.named.insert(place.absolute.clone(), (index, at));
                 let change = &mut self.patch.changes[index];
-                (change.move_to, change.move_to_absolute) = (Some(place.shown.clone()), Some(place.absolute.clone()));
+                change.move_to = Some(place.shown.clone());
+                change.move_to_absolute = Some(place.absolute.clone());
+                change.move_to_real = Some(place.real.clone());
                 self.patch.plans[index].destination = Some((to, at, place));
             }
             return Ok(());
@@ -189,13 +216,16 @@ impl Verifier {
     }
 
     fn check_free(&self, target: &Target, hint: &'static str) -> Result<(), PatchError> {
-        let Some(metadata) = resolve::occupant(target)? else { return Ok(()) };
-        resolve::check_regular(target, &metadata)?;
+        self.check_readable(target)?;
+        let Some(place) = self.patch.tree.place(target)? else { return Ok(()) };
+        let Some(stat) = self.patch.tree.occupant(target)? else { return Ok(()) };
+        resolve::check_regular(target, &place, &stat)?;
         Err(PatchError::Exists { path: target.shown.clone(), hint })
     }
 
     fn read(&mut self, target: &Target, line: usize, verb: &'static str) -> Result<(String, (u64, u64)), PatchError> {
-        let snapshot = resolve::read(target, verb)?;
+        self.check_readable(target)?;
+        let snapshot = self.patch.tree.read(target, verb)?;
         self.hold(&target.shown, &snapshot.text)?;
         if let Some(&index) = self.ids.get(&snapshot.id) {
             let other = &self.patch.changes[index].path;
@@ -204,6 +234,14 @@ impl Verifier {
         }
         self.ids.insert(snapshot.id, self.patch.changes.len());
         Ok((snapshot.text, snapshot.id))
+    }
+
+    fn check_readable(&self, target: &Target) -> Result<(), PatchError> {
+        if (self.may_read)(&target.real) {
+            return Ok(());
+        }
+        let message = "it may hold credentials, which neither patches nor commands in the sandbox see".to_owned();
+        Err(PatchError::Refused { path: target.shown.clone(), message })
     }
 
     fn rewrite(&mut self, target: &Target, old: &str, chunks: &[Chunk]) -> Result<String, PatchError> {
@@ -245,9 +283,11 @@ impl Verifier {
         self.patch.changes.push(Change {
             path: target.shown.clone(),
             absolute: target.absolute.clone(),
+            real: target.real.clone(),
             kind,
             move_to: destination.as_ref().map(|(_, _, place)| place.shown.clone()),
             move_to_absolute: destination.as_ref().map(|(_, _, place)| place.absolute.clone()),
+            move_to_real: destination.as_ref().map(|(_, _, place)| place.real.clone()),
             old,
             new,
         });

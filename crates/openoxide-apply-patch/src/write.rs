@@ -1,8 +1,9 @@
 //! [`VerifiedPatch`] -> disk: stage everything, look again, swap in, take back on failure.
 //!
 //! Every new content is first written beside its target under a fresh name. Then the tree is read again and compared
-//! with what was verified. Only then names change, in steps that `journal` takes and can undo. A hard link to an updated file elsewhere keeps the
-//! old content. Owner and group are kept where the system lets us; extended attributes are not.
+//! with what was verified. Only then names change, in steps that `journal` takes and can undo, in the directories that were
+//! found (`place`), wherever their names lead by now. A hard link to an updated file elsewhere keeps the old content. Owner
+//! and group are kept where the system lets us; extended attributes are not.
 //!
 //! A process killed midway leaves files named `.openoxide-patch-*` behind, never a half-written target.
 
@@ -11,7 +12,8 @@ use std::{fmt::Write as _, io, path::PathBuf};
 use crate::{
     PatchError,
     journal::{Failure, Journal, outcome},
-    resolve::{self, Target},
+    place::Place,
+    resolve::Target,
     verify::{ChangeKind, VerifiedPatch},
 };
 
@@ -46,6 +48,16 @@ impl Applied {
     }
 }
 
+/// One change, ready to be taken.
+pub(crate) struct Staged {
+    /// The new content; none where the file is removed.
+    pub(crate) temp: Option<Place>,
+    /// The file.
+    pub(crate) source: Place,
+    /// Where it moves to.
+    pub(crate) destination: Option<Place>,
+}
+
 impl VerifiedPatch {
     /// Writes all changes, or none.
     ///
@@ -56,6 +68,10 @@ impl VerifiedPatch {
         let mut journal = Journal::default();
         let staged = match self.stage(&mut journal) {
             Ok(staged) => staged,
+            Err((path, source)) if is_replaced(&source) => {
+                journal.roll_back();
+                return Err(PatchError::Stale { path, message: "a directory on its path was replaced".into() });
+            }
             Err((path, source)) => return Err(journal.fail(path, source)),
         };
         if let Err(error) = self.check_again() {
@@ -66,9 +82,9 @@ impl VerifiedPatch {
     }
 
     /// Takes all steps, or takes back those that were taken.
-    fn commit(self, mut journal: Journal, staged: &[Option<PathBuf>]) -> Result<Applied, PatchError> {
+    fn commit(self, mut journal: Journal, staged: &[Staged]) -> Result<Applied, PatchError> {
         for ((change, plan), staged) in self.changes.iter().zip(&self.plans).zip(staged) {
-            match journal.commit(change, plan, staged.as_deref()) {
+            match journal.commit(change, plan, staged) {
                 Ok(()) => {}
                 Err(Failure::Io(source)) => return Err(journal.fail(change.path.clone(), source)),
                 Err(Failure::Stale) => {
@@ -85,21 +101,25 @@ impl VerifiedPatch {
         Ok(self.applied(journal.finish()))
     }
 
-    /// Writes every new content under a temporary name in its target's directory, which is created where missing.
-    fn stage(&self, journal: &mut Journal) -> Result<Vec<Option<PathBuf>>, (PathBuf, io::Error)> {
+    /// Finds the directory of every file, and writes every new content under a temporary name in its target's, which is
+    /// created where missing.
+    fn stage(&self, journal: &mut Journal) -> Result<Vec<Staged>, (PathBuf, io::Error)> {
         let mut staged = Vec::with_capacity(self.changes.len());
-        for change in &self.changes {
-            let Some(new) = &change.new else {
-                staged.push(None);
-                continue;
+        for (change, plan) in self.changes.iter().zip(&self.plans) {
+            let failed = |error| (change.move_to.as_ref().unwrap_or(&change.path).clone(), error);
+            let source = journal.place(&self.tree, &plan.target).map_err(failed)?;
+            let destination = match &plan.destination {
+                Some((_, _, target)) => Some(journal.place(&self.tree, target).map_err(failed)?),
+                None => None,
             };
-            let target = change.move_to_absolute.as_ref().unwrap_or(&change.absolute);
-            let model = (change.kind == ChangeKind::Update).then_some(change.absolute.as_path());
-            let temp = journal
-                .create_parents(target)
-                .and_then(|()| journal.write_temp(target, new, model))
-                .map_err(|error| (change.move_to.as_ref().unwrap_or(&change.path).clone(), error))?;
-            staged.push(Some(temp));
+            let temp = match &change.new {
+                Some(new) => {
+                    let model = (change.kind == ChangeKind::Update).then_some(&source);
+                    Some(journal.write_temp(destination.as_ref().unwrap_or(&source), new, model).map_err(failed)?)
+                }
+                None => None,
+            };
+            staged.push(Staged { temp, source, destination });
         }
         Ok(staged)
     }
@@ -115,13 +135,13 @@ impl VerifiedPatch {
                 if self.tree.resolve(text, *line)? != *place {
                     return Err(stale(place, "a directory on its path was replaced"));
                 }
-                check_still_free(place)?;
+                self.check_still_free(place)?;
             }
             match &change.old {
-                None => check_still_free(&plan.target)?,
+                None => self.check_still_free(&plan.target)?,
                 Some(old) => {
                     let verb = if change.kind == ChangeKind::Delete { "delete" } else { "update" };
-                    let now = match resolve::read(&plan.target, verb) {
+                    let now = match self.tree.read(&plan.target, verb) {
                         Ok(now) => now,
                         Err(PatchError::Read { message, .. }) => return Err(stale(&plan.target, &message)),
                         Err(error) => return Err(error),
@@ -138,6 +158,13 @@ impl VerifiedPatch {
         Ok(())
     }
 
+    fn check_still_free(&self, target: &Target) -> Result<(), PatchError> {
+        match self.tree.occupant(target)? {
+            None => Ok(()),
+            Some(_) => Err(stale(target, "a file was created there")),
+        }
+    }
+
     fn applied(self, leftovers: Vec<PathBuf>) -> Applied {
         let mut applied = Applied { added: Vec::new(), modified: Vec::new(), deleted: Vec::new(), leftovers };
         for change in self.changes {
@@ -151,11 +178,11 @@ impl VerifiedPatch {
     }
 }
 
-fn check_still_free(target: &Target) -> Result<(), PatchError> {
-    match resolve::occupant(target)? {
-        None => Ok(()),
-        Some(_) => Err(stale(target, "a file was created there")),
-    }
+/// Whether a directory that was one at the check is now a link or a file.
+fn is_replaced(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let errno = Errno::from_io_error(error);
+    errno.is_some_and(|errno| [Errno::NOTDIR, Errno::LOOP, Errno::XDEV].contains(&errno))
 }
 
 fn stale(target: &Target, message: &str) -> PatchError {

@@ -2,6 +2,8 @@
 //! machine in full paths ([`Confinement`]). Turning the one into the other looks at directories and changes nothing;
 //! enforcing it is the supervisor's part (`supervisor/confine.rs`), choosing it the server's.
 
+use std::ffi::OsStr;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +13,9 @@ use crate::{SandboxError, SandboxMode};
 /// Names that nobody but the user may create or change beneath a writable root: what git, this agent and its kin take
 /// orders from. Compared without regard to case.
 pub const PROTECTED_NAMES: [&str; 4] = [".git", ".openoxide", ".codex", ".agents"];
+
+/// The most bytes that a pointer file is read of.
+const MAX_POINTER: u64 = 4096;
 
 /// `[sandbox_workspace_write]`: what `workspace-write` allows beside the workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -170,22 +175,20 @@ impl SandboxPolicy {
 }
 
 impl Confinement {
-    /// Whether a command may write the place, an absolute path: beneath a writable root, nothing of a protected name on
-    /// the way, and not hidden. Links are resolved as far as the path exists.
+    /// Whether a command may write the place: beneath a writable root, nothing of a protected name on the way, not what
+    /// such a name points to, and not hidden. The path is absolute and taken as it stands, so whoever writes it must follow
+    /// no link.
     #[must_use]
     pub fn may_write(&self, place: &Path) -> bool {
         if self.mode == SandboxMode::DangerFullAccess {
             return true;
         }
-        let Some(place) = resolve(place) else { return false };
-        let is_protected = |rest: &Path| {
-            let mut parts = rest.iter();
-            parts.any(|part| PROTECTED_NAMES.iter().any(|name| part.eq_ignore_ascii_case(name)))
-        };
         // The innermost root decides: it is what the user named.
-        let beneath = self.writable.iter().filter_map(|root| place.strip_prefix(&root.path).ok());
-        let rest = beneath.min_by_key(|rest| rest.components().count());
-        rest.is_some_and(|rest| !is_protected(rest)) && !self.hides(&place)
+        let beneath = self.writable.iter().filter(|root| place.starts_with(&root.path));
+        let Some(root) = beneath.max_by_key(|root| root.path.components().count()) else { return false };
+        let Ok(rest) = place.strip_prefix(&root.path) else { return false };
+        let is_protected = rest.iter().any(is_protected_name);
+        !is_protected && !self.hides(place) && !leads_to(&root.path, rest, place)
     }
 
     /// Whether the path, absolute and without links, is one that the command must not see.
@@ -195,21 +198,43 @@ impl Confinement {
     }
 }
 
-/// The path without links, as far as it exists.
-fn resolve(path: &Path) -> Option<PathBuf> {
-    let mut missing = Vec::new();
-    let mut existing = path;
-    loop {
-        if let Ok(real) = existing.canonicalize() {
-            return Some(missing.into_iter().rev().fold(real, |path, part| path.join(part)));
-        }
-        // A link that leads nowhere is no place to write.
-        if existing.symlink_metadata().is_ok() {
-            return None;
-        }
-        missing.push(existing.file_name()?);
-        existing = existing.parent()?;
+/// Whether a name is one of [`PROTECTED_NAMES`], in any case of letters.
+pub(crate) fn is_protected_name(name: &OsStr) -> bool {
+    PROTECTED_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Whether a link or pointer file of a protected name, in the root or in a directory on the way, leads to the place.
+fn leads_to(root: &Path, rest: &Path, place: &Path) -> bool {
+    let mut directories = rest.ancestors().skip(1).map(|above| root.join(above));
+    directories.any(|directory| {
+        let targets = PROTECTED_NAMES.iter().flat_map(|name| targets_of(&directory.join(name)));
+        targets.into_iter().any(|target| place.starts_with(target))
+    })
+}
+
+/// What an entry of a protected name leads to: a link's target, or the git directories that a pointer file names.
+fn targets_of(entry: &Path) -> Vec<PathBuf> {
+    match entry.symlink_metadata() {
+        Ok(metadata) if metadata.is_symlink() => entry.canonicalize().into_iter().collect(),
+        Ok(metadata) if metadata.is_file() => pointed_to(entry),
+        _ => Vec::new(),
     }
+}
+
+/// The git directories that a pointer file (of a worktree or a submodule) names: its own, and the one it shares.
+pub(crate) fn pointed_to(file: &Path) -> Vec<PathBuf> {
+    let read = |path: &Path| {
+        let mut text = String::new();
+        std::fs::File::open(path).ok()?.take(MAX_POINTER).read_to_string(&mut text).ok()?;
+        Some(text)
+    };
+    let Some(text) = read(file) else { return Vec::new() };
+    let Some(pointer) = text.strip_prefix("gitdir:") else { return Vec::new() };
+    let parent = file.parent().unwrap_or(Path::new("/"));
+    let Ok(own) = parent.join(pointer.trim()).canonicalize() else { return Vec::new() };
+    let shared = read(&own.join("commondir")).and_then(|text| own.join(text.trim()).canonicalize().ok());
+    // The shared one contains the other; covering it last covers both.
+    std::iter::once(own).chain(shared).collect()
 }
 
 #[cfg(test)]
@@ -250,20 +275,36 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().canonicalize().unwrap();
         std::fs::create_dir_all(dir.join("work/src")).unwrap();
-        std::os::unix::fs::symlink(&dir, dir.join("work/out")).unwrap();
-        std::os::unix::fs::symlink(dir.join("nowhere"), dir.join("work/dangling")).unwrap();
+        std::fs::create_dir_all(dir.join("work/src/agents")).unwrap();
+        std::os::unix::fs::symlink("agents", dir.join("work/src/.agents")).unwrap();
+        std::fs::create_dir_all(dir.join("work/bare")).unwrap();
+        std::fs::write(dir.join("work/.git"), "gitdir: bare\n").unwrap();
         let mut policy = policy(SandboxMode::WorkspaceWrite, &dir.join("work"));
         policy.workspace_write.exclude_slash_tmp = true;
         let confinement = policy.confinement(&Surroundings::default()).unwrap();
         let may = |path: &str| confinement.may_write(&dir.join(path));
         assert!(may("work/a") && may("work/new/b") && may("work/src/.github/x"));
-        for outside in ["a", "work/out/a", "work/dangling", "work/.git/hooks/x", "work/src/.GIT/x", "work/.codex/c"] {
+        for outside in ["a", "work/.git", "work/bare/config", "work/src/.GIT/x", "work/src/agents/x", "work/.codex/c"] {
             assert!(!may(outside), "{outside}");
         }
         policy.mode = SandboxMode::ReadOnly;
         assert!(!policy.confinement(&Surroundings::default()).unwrap().may_write(&dir.join("work/a")));
         policy.mode = SandboxMode::DangerFullAccess;
         assert!(policy.confinement(&Surroundings::default()).unwrap().may_write(&dir.join("a")));
+    }
+
+    #[test]
+    fn a_pointer_names_its_own_and_the_shared_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        let own = dir.join("main/.git/worktrees/w");
+        std::fs::create_dir_all(&own).unwrap();
+        std::fs::write(own.join("commondir"), "../..\n").unwrap();
+        std::fs::create_dir(dir.join("w")).unwrap();
+        std::fs::write(dir.join("w/.git"), format!("gitdir: {}\n", own.display())).unwrap();
+        assert_eq!(pointed_to(&dir.join("w/.git")), [own, dir.join("main/.git")]);
+        std::fs::write(dir.join("w/.git"), "something else").unwrap();
+        assert!(pointed_to(&dir.join("w/.git")).is_empty());
     }
 
     #[test]

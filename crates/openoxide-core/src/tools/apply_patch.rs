@@ -1,9 +1,9 @@
 //! `apply_patch`: changes files by a patch that is checked whole against the files before anything is written.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use openoxide_apply_patch::{Change, ChangeKind, Patch};
+use openoxide_apply_patch::{Change, ChangeKind, Patch, VerifiedPatch};
 use openoxide_model::ToolSpec;
 use openoxide_sandbox::Confinement;
 
@@ -58,7 +58,7 @@ impl ApplyPatch {
             (Arc::clone(&self.patch), self.root.clone(), context.thread.config().cwd.clone());
         let confinement = context.thread.confinement();
         let checked = tokio::task::spawn_blocking(move || {
-            let verified = patch.verify(&root).map_err(|error| error.to_string())?;
+            let verified = verify(&patch, &root, confinement.as_ref())?;
             // A sandbox that cannot be told lets nothing be written.
             let leaves_sandbox = confinement.is_none_or(|confinement| reaches_beyond(&confinement, verified.changes()));
             let changes: Vec<FileChange> =
@@ -91,8 +91,9 @@ impl ApplyPatch {
         let (patch, root, shown) = (Arc::clone(&self.patch), self.root.clone(), self.diff.clone());
         let (turn_diff, thread_root) = (Arc::clone(&context.diff), context.thread.config().cwd.clone());
         // The blocking thread notes the changes itself, so that they are known even if nobody waits for it any more.
+        let confinement = context.thread.confinement();
         let done = tokio::task::spawn_blocking(move || {
-            let verified = patch.verify(&root).map_err(|error| error.to_string())?;
+            let verified = verify(&patch, &root, confinement.as_ref())?;
             if verified.unified_diff() != shown {
                 return Err("a file of it was changed by something else at this moment".to_owned());
             }
@@ -116,14 +117,19 @@ impl ApplyPatch {
     }
 }
 
+/// Checks a patch against the files, of which those that the sandbox hides are not read.
+fn verify(patch: &Patch, root: &Path, confinement: Option<&Confinement>) -> Result<VerifiedPatch, String> {
+    let may_read = |path: &Path| confinement.is_none_or(|confinement| !confinement.hides(path));
+    patch.verify_where(root, &may_read).map_err(|error| error.to_string())
+}
+
 /// Whether any of the changes lies where the sandbox would not let a command write.
 fn reaches_beyond(confinement: &Confinement, changes: &[Change]) -> bool {
-    let mut places =
-        changes.iter().flat_map(|change| std::iter::once(&change.absolute).chain(&change.move_to_absolute));
+    let mut places = changes.iter().flat_map(|change| std::iter::once(&change.real).chain(&change.move_to_real));
     places.any(|place| !confinement.may_write(place))
 }
 
-fn file_change(root: &std::path::Path, change: &Change) -> FileChange {
+fn file_change(root: &Path, change: &Change) -> FileChange {
     FileChange {
         path: relative(root, &change.absolute),
         kind: match change.kind {

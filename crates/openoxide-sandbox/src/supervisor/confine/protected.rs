@@ -2,7 +2,6 @@
 //! points to one, as a link, and in repositories further down.
 
 use std::ffi::{CStr, OsStr};
-use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use super::super::failure::{Failure, errno_of};
 use super::mounts;
 use super::view::at;
 use crate::Confinement;
-use crate::policy::{PROTECTED_NAMES, WritableRoot};
+use crate::policy::{PROTECTED_NAMES, WritableRoot, is_protected_name, pointed_to};
 
 /// How far below a workspace repositories are looked for, and how many entries are looked at in all.
 const DEPTH: usize = 3;
@@ -22,9 +21,6 @@ const ENTRIES: usize = 5000;
 
 /// Directories that are large and hold no repository of the user's.
 const SKIPPED: [&str; 2] = ["node_modules", "target"];
-
-/// The most bytes that a pointer file is read of.
-const MAX_POINTER: u64 = 4096;
 
 /// What is done with a place that is protected. The path says where it is for people and for programs that know paths
 /// only; the descriptor is the place.
@@ -156,43 +152,12 @@ impl Walk<'_> {
 }
 
 fn is_protected(name: &CStr) -> bool {
-    let name = OsStr::from_bytes(name.to_bytes());
-    PROTECTED_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
-}
-
-/// The git directories that a pointer file (of a worktree or a submodule) names: its own, and the one it shares.
-fn pointed_to(file: &Path) -> Vec<PathBuf> {
-    let read = |path: &Path| {
-        let mut text = String::new();
-        std::fs::File::open(path).ok()?.take(MAX_POINTER).read_to_string(&mut text).ok()?;
-        Some(text)
-    };
-    let Some(text) = read(file) else { return Vec::new() };
-    let Some(pointer) = text.strip_prefix("gitdir:") else { return Vec::new() };
-    let parent = file.parent().unwrap_or(Path::new("/"));
-    let Ok(own) = parent.join(pointer.trim()).canonicalize() else { return Vec::new() };
-    let shared = read(&own.join("commondir")).and_then(|text| own.join(text.trim()).canonicalize().ok());
-    // The shared one contains the other; covering it last covers both.
-    std::iter::once(own).chain(shared).collect()
+    is_protected_name(OsStr::from_bytes(name.to_bytes()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_pointer_names_its_own_and_the_shared_directory() {
-        let dir = tempfile::tempdir().unwrap();
-        let dir = dir.path().canonicalize().unwrap();
-        let own = dir.join("main/.git/worktrees/w");
-        std::fs::create_dir_all(&own).unwrap();
-        std::fs::write(own.join("commondir"), "../..\n").unwrap();
-        std::fs::create_dir(dir.join("w")).unwrap();
-        std::fs::write(dir.join("w/.git"), format!("gitdir: {}\n", own.display())).unwrap();
-        assert_eq!(pointed_to(&dir.join("w/.git")), [own, dir.join("main/.git")]);
-        std::fs::write(dir.join("w/.git"), "something else").unwrap();
-        assert!(pointed_to(&dir.join("w/.git")).is_empty());
-    }
 
     #[test]
     fn names_are_protected_in_any_case() {
