@@ -83,3 +83,26 @@ fn the_default_mode_confines_what_the_agent_runs() {
     assert!(cwd.join("in.txt").exists(), "{answer:#}");
     assert!(!place.path().join("out.txt").exists() && !cwd.join(".codex").exists());
 }
+
+#[test]
+fn patches_stay_in_the_box_that_commands_are_in() {
+    let place = tempfile::tempdir_in("/var/tmp").unwrap();
+    let cwd = place.path().join("work");
+    std::fs::create_dir_all(cwd.join(".git/hooks")).unwrap();
+    std::os::unix::fs::symlink(place.path(), cwd.join("out")).unwrap();
+    // Nobody can be asked, so what leaves the box is denied.
+    let mut server = Server::start(json!({}));
+    let outside = place.path().join("made.txt");
+    let paths = [outside.to_str().unwrap(), ".git/hooks/pre-commit", ".GIT/config", "out/made.txt", ".codex/config"];
+    for path in paths {
+        let prompt = format!("create `{path}` with `hello`");
+        let call = server.call("openoxide", json!({ "prompt": prompt, "cwd": cwd }));
+        let answer = server.answer(call);
+        let result = &answer["result"]["structuredContent"];
+        assert!(result["filesChanged"].as_array().is_none_or(Vec::is_empty), "{path}: {answer:#}");
+        assert!(!place.path().join("made.txt").exists() && !cwd.join(path).exists(), "{path}");
+    }
+    let call = server.call("openoxide", json!({ "prompt": "create `src/made.txt` with `hello`", "cwd": cwd }));
+    server.answer(call);
+    assert_eq!(std::fs::read_to_string(cwd.join("src/made.txt")).unwrap(), "hello\n");
+}
