@@ -27,7 +27,8 @@ fn kill(pid: u32) {
 fn lasting(house: &House, mode: &str, mark: &str) -> Child {
     let script = format!("setsid sleep {mark} & read line; mkdir .codex/x 2>/dev/null && echo made; exit 0");
     let mut command = house.command("run", "ws", mode, &script);
-    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the helper starts");
+    let child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the helper starts");
     wait_until("it runs", || marked(mark).len() == 1);
     child
 }
@@ -98,7 +99,7 @@ pub fn what_leaves_the_session_ends_with_the_command(house: &House) {
         let mark = mark();
         let script = format!(
             "setsid sleep {mark} & nohup sleep {mark} >/dev/null 2>&1 & (setsid bash -c '(sleep {mark} &) ; exit' &)
-             until [ $(pgrep -cf '^sleep {mark}') = 3 ]; do :; done; kill -9 $PPID 1 2>/dev/null; echo end"
+             until [ $(grep -al '^sleep.{mark}' /proc/[0-9]*/cmdline 2>/dev/null | wc -l) = 3 ]; do :; done; kill -9 $PPID 2>/dev/null; echo end"
         );
         let text = house.run(mode, &script).success();
         assert_eq!(text, "end\n");
