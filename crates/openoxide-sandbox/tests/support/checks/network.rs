@@ -11,6 +11,9 @@ use openoxide_sandbox::Backend;
 use crate::support::house::{House, WORKSPACE_WRITE};
 use crate::support::mark;
 
+/// A name and a script that tries it.
+type Way = (&'static str, String);
+
 /// Listeners of the host, which answer nobody. What reaches them waits in them, for loopback delivers before it returns.
 struct Host {
     tcp: TcpListener,
@@ -49,10 +52,10 @@ impl Host {
     }
 
     /// Ways to the Unix sockets, and to those of the network.
-    fn ways(&self) -> ([(&'static str, String); 7], [(&'static str, String); 2]) {
+    fn ways(&self) -> (Vec<Way>, Vec<Way>) {
         let (tcp, udp) = (self.tcp.local_addr().unwrap(), self.udp.local_addr().unwrap());
         let name = &self.name;
-        let unix = [
+        let unix = vec![
             ("a stream by path", "try stream $out/stream".to_owned()),
             ("a datagram by path", "try datagram $out/datagram".to_owned()),
             ("from a pair, by path", "try pair $out/datagram".to_owned()),
@@ -61,32 +64,39 @@ impl Host {
             ("from a pair, abstract", format!("try pair @{name}-datagram")),
             ("a stream by path, through /proc", "cd $out && try stream /proc/self/cwd/stream".to_owned()),
         ];
-        (unix, [("tcp", format!("try tcp {tcp}")), ("udp", format!("try udp {udp}"))])
+        (unix, vec![("tcp", format!("try tcp {tcp}")), ("udp", format!("try udp {udp}"))])
     }
 
     /// How many of the six were reached since the last time.
     fn reached(&self) -> usize {
         let mut buffer = [0; 8];
-        let mut all = |mut take: Box<dyn FnMut(&mut [u8]) -> std::io::Result<()> + '_>| {
-            let mut taken = 0;
-            loop {
-                match take(&mut buffer) {
-                    Ok(()) => taken += 1,
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => return usize::from(taken > 0),
-                    Err(error) => panic!("{error}"),
-                }
-            }
-        };
-        all(Box::new(|_| self.tcp.accept().map(drop)))
-            + all(Box::new(|buffer| self.udp.recv(buffer).map(drop)))
-            + all(Box::new(|_| self.stream.accept().map(drop)))
-            + all(Box::new(|buffer| self.datagram.recv(buffer).map(drop)))
-            + all(Box::new(|_| self.abstract_stream.accept().map(drop)))
-            + all(Box::new(|buffer| self.abstract_datagram.recv(buffer).map(drop)))
+        let reached = [
+            drains(|| self.tcp.accept().map(drop)),
+            drains(|| self.udp.recv(&mut buffer).map(drop)),
+            drains(|| self.stream.accept().map(drop)),
+            drains(|| self.datagram.recv(&mut buffer).map(drop)),
+            drains(|| self.abstract_stream.accept().map(drop)),
+            drains(|| self.abstract_datagram.recv(&mut buffer).map(drop)),
+        ];
+        reached.into_iter().filter(|reached| *reached).count()
     }
 }
 
-fn words<'a>(ways: &'a [(&'static str, String)]) -> Vec<(&'static str, &'a str)> {
+/// Takes all that waits; true where there was any.
+fn drains(mut take: impl FnMut() -> std::io::Result<()>) -> bool {
+    let mut any = false;
+    loop {
+        match take() {
+            Ok(()) => any = true,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                return any;
+            }
+        }
+    }
+}
+
+fn words(ways: &[Way]) -> Vec<(&'static str, &str)> {
     ways.iter().map(|(name, script)| (*name, script.as_str())).collect()
 }
 

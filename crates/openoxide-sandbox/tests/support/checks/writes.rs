@@ -92,8 +92,8 @@ pub fn the_workspace_and_the_temporary_directory_are_written(house: &House) {
 
 pub fn a_race_of_links_leads_nowhere(house: &House) {
     let before = house.snapshot("outside");
-    let text = house.run(WORKSPACE_WRITE, "try race $ws $out 20000").success();
-    assert!(text.contains("of 20000 written"), "{text}");
+    // It succeeds only where some were written: those that met the directory.
+    house.run(WORKSPACE_WRITE, "try race $ws $out 20000").success();
     assert_eq!(house.snapshot("outside"), before);
 }
 
