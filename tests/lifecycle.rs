@@ -79,7 +79,8 @@ fn what_ignores_a_polite_signal_is_ended_all_the_same() {
 fn an_open_question_does_not_hold_up_the_end() {
     let cwd = tempfile::tempdir().unwrap();
     let mut server = Server::start(json!({ "elicitation": {} }));
-    server.call("openoxide", json!({ "prompt": "run `touch asked.txt`", "cwd": cwd.path() }));
+    let arguments = json!({ "prompt": "run `touch asked.txt`", "cwd": cwd.path(), "approval_policy": "untrusted" });
+    server.call("openoxide", arguments);
     server.wait_for("the question", |message| message["method"] == "elicitation/create");
     server.close_input();
     assert!(server.wait_exit().success());

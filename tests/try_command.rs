@@ -10,6 +10,9 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+/// The policy under which every command is asked for.
+const ASK_ALWAYS: &str = "-capproval_policy=\"untrusted\"";
+
 /// Runs `try` with these lines at its standard input; the sample is copied below `place`.
 fn run_try(place: &Path, arguments: &[&str], input: &str) -> Output {
     let home = place.join("home");
@@ -72,7 +75,7 @@ fn the_sample_is_mended_in_the_modern_era() {
 fn nothing_happens_without_an_answer() {
     for era in ["legacy", "modern"] {
         let place = tempfile::tempdir().unwrap();
-        let output = run_try(place.path(), &["run `touch unasked.txt`", "--era", era], "");
+        let output = run_try(place.path(), &["run `touch unasked.txt`", "--era", era, ASK_ALWAYS], "");
         let shown = String::from_utf8_lossy(&output.stdout);
         assert!(shown.contains("not done (cancelled)"), "{shown}");
         assert!(!sample_below(place.path()).join("unasked.txt").exists());
@@ -83,7 +86,7 @@ fn nothing_happens_without_an_answer() {
 fn answers_are_read_from_standard_input() {
     let place = tempfile::tempdir().unwrap();
     let prompt = "run `touch one.txt`; run `touch two.txt`; run `touch three.txt`";
-    let output = run_try(place.path(), &[prompt], "a\nno\na\n");
+    let output = run_try(place.path(), &[prompt, ASK_ALWAYS], "a\nno\na\n");
     let shown = String::from_utf8_lossy(&output.stdout);
     let sample = sample_below(place.path());
     let made = ["one.txt", "two.txt", "three.txt"].map(|name| sample.join(name).exists());

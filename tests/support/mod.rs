@@ -50,11 +50,17 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it and shakes hands; `capabilities` are the client's.
     pub(crate) fn start(capabilities: Value) -> Self {
+        Self::start_with(capabilities, &[])
+    }
+
+    /// The same, with more arguments on its command line.
+    pub(crate) fn start_with(capabilities: Value, arguments: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
         // The home's name is unique while it exists.
         let mark = home.path().file_name().unwrap().to_string_lossy().into_owned();
         let mut child = openoxide(home.path())
             .args(["mcp-server", "-c", "model_provider=\"offline\""])
+            .args(arguments)
             .env(MARK, &mark)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,5 +1,6 @@
 //! `openoxide doctor`: what works here, by which means, and the mend for what does not.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -49,15 +50,17 @@ impl State {
 pub(crate) fn run(args: &DoctorArgs, global: &Global, exe: PathBuf) -> anyhow::Result<ExitCode> {
     let mut findings = configuration(global);
     findings.extend(sandbox(exe)?);
+    let mut out = std::io::stdout().lock();
     if args.json {
         let list: Vec<Value> = findings.iter().map(to_json).collect();
-        println!("{}", json!({ "version": env!("CARGO_PKG_VERSION"), "findings": list }));
+        writeln!(out, "{}", json!({ "version": env!("CARGO_PKG_VERSION"), "findings": list }))?;
     } else {
-        println!("openoxide {} on {} {}", env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH);
+        let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+        writeln!(out, "openoxide {} on {os} {arch}", env!("CARGO_PKG_VERSION"))?;
         for Finding { what, state, detail, mend } in &findings {
-            println!("{:<5} {what}: {}", state.word(), visible_text(detail));
+            writeln!(out, "{:<5} {what}: {}", state.word(), visible_text(detail))?;
             if let Some(mend) = mend {
-                println!("      mend: {}", visible_text(mend));
+                writeln!(out, "      mend: {}", visible_text(mend))?;
             }
         }
     }

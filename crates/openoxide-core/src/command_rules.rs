@@ -16,6 +16,7 @@ mod destructive;
 mod git;
 mod lexer;
 mod options;
+mod readers;
 mod safe;
 mod scan;
 #[cfg(test)]

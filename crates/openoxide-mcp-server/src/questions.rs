@@ -150,6 +150,7 @@ pub(crate) fn wording(request: &ApprovalRequest) -> Value {
             let _ = write!(message, "OpenOxide wants to act: {other:?}");
         }
     }
+    message.truncate(message.trim_end().len());
     let _ = write!(message, "\n\nAsked because {}.", openoxide_core::visible_text(&request.reason));
     if let Some(why) = &request.justification {
         let _ = write!(message, "\n\nReason given: {}", openoxide_core::visible_text(why));

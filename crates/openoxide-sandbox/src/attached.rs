@@ -253,14 +253,19 @@ impl Supervisor {
     fn exit(&mut self, launcher: &Launcher) -> Result<ExitStatus, SandboxError> {
         let forever = self.socket.set_read_timeout(None);
         forever.map_err(|source| SandboxError::Io { what: "watching the supervisor", source })?;
+        let mut exit = None;
         loop {
-            match self.next(launcher)? {
-                Record::Exited { code } => return Ok(ExitStatus { code: Some(code), signal: None }),
-                Record::Signaled { signal } => return Ok(ExitStatus { code: None, signal: Some(signal) }),
+            let (told, is_last) = match self.next(launcher)? {
+                Record::Exited { code, is_last } => (ExitStatus { code: Some(code), signal: None }, is_last),
+                Record::Signaled { signal, is_last } => (ExitStatus { code: None, signal: Some(signal) }, is_last),
                 // Its init was killed before it could tell.
-                Record::Gone => return Ok(ExitStatus { code: None, signal: Some(libc::SIGKILL) }),
-                Record::Started { .. } | Record::Detail { .. } | Record::Failed { .. } => {}
+                Record::Gone => return Ok(exit.unwrap_or(ExitStatus { code: None, signal: Some(libc::SIGKILL) })),
+                Record::Started { .. } | Record::Detail { .. } | Record::Failed { .. } => continue,
+            };
+            if !is_last {
+                return Ok(told);
             }
+            exit = Some(told);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The means by which a command can be confined on Linux, in the order in which they are tried. Which of them works here
+//! The means by which a command can be confined, in the order in which they are tried. Which of them works here
 //! is found out by the launcher (`launcher.rs`), which asks the supervisor for one of them at a time.
 
 use crate::SandboxMode;
@@ -14,11 +14,17 @@ pub enum Backend {
     /// Landlock and a filter of system calls alone. It cannot make exceptions beneath a writable directory, so it is
     /// enough for `read-only` only.
     Landlock,
+    /// The sandbox of macOS, by a profile.
+    Seatbelt,
 }
 
 impl Backend {
-    /// All, the best first.
+    /// All of this system, the best first.
+    #[cfg(not(target_os = "macos"))]
     pub(crate) const ALL: [Self; 3] = [Self::Namespaces, Self::Bubblewrap, Self::Landlock];
+    /// All of this system, the best first.
+    #[cfg(target_os = "macos")]
+    pub(crate) const ALL: [Self; 1] = [Self::Seatbelt];
 
     /// The name in messages.
     #[must_use]
@@ -27,6 +33,7 @@ impl Backend {
             Self::Namespaces => "namespaces",
             Self::Bubblewrap => "bubblewrap",
             Self::Landlock => "landlock",
+            Self::Seatbelt => "seatbelt",
         }
     }
 
@@ -41,6 +48,7 @@ impl Backend {
             Self::Namespaces => 1,
             Self::Bubblewrap => 2,
             Self::Landlock => 3,
+            Self::Seatbelt => 4,
         }
     }
 

@@ -258,19 +258,20 @@ pub(crate) enum Record {
     Detail { text: [u8; DETAIL] },
     /// It does not run, for this error number.
     Failed { step: Step, errno: i32 },
-    /// The command ended with this code. What it started may go on.
-    Exited { code: i32 },
-    /// The command was ended by this signal. What it started may go on.
-    Signaled { signal: i32 },
+    /// The command ended with this code. What it started may go on, unless this was the last of it: then [`Record::Gone`]
+    /// follows at once, and until it does something may have to be put away.
+    Exited { code: i32, is_last: bool },
+    /// The command was ended by this signal, and otherwise the same.
+    Signaled { signal: i32, is_last: bool },
     /// Nothing is left below the supervisor, which ends.
     Gone,
 }
 
 impl Record {
     /// What an exit is told as; none where the process was only stopped.
-    pub(crate) fn of_exit(status: rustix::process::WaitStatus) -> Option<Self> {
-        let code = status.exit_status().map(|code| Self::Exited { code });
-        code.or(status.terminating_signal().map(|signal| Self::Signaled { signal }))
+    pub(crate) fn of_exit(status: rustix::process::WaitStatus, is_last: bool) -> Option<Self> {
+        let code = status.exit_status().map(|code| Self::Exited { code, is_last });
+        code.or(status.terminating_signal().map(|signal| Self::Signaled { signal, is_last }))
     }
 
     /// The record as bytes.
@@ -278,8 +279,8 @@ impl Record {
         let (tag, first, second) = match self {
             Self::Started { pid } => (b'S', pid.cast_signed(), 0),
             Self::Failed { step, errno } => (b'F', step as i32, errno),
-            Self::Exited { code } => (b'X', code, 0),
-            Self::Signaled { signal } => (b'K', signal, 0),
+            Self::Exited { code, is_last } => (b'X', code, is_last.into()),
+            Self::Signaled { signal, is_last } => (b'K', signal, is_last.into()),
             Self::Gone => (b'G', 0, 0),
             Self::Detail { text } => {
                 let mut out = [b'D'; RECORD];
@@ -302,8 +303,8 @@ impl Record {
         Some(match tag {
             b'S' => Self::Started { pid: first.cast_unsigned() },
             b'F' => Self::Failed { step: Step::from_wire(u8::try_from(first).ok()?)?, errno: second },
-            b'X' => Self::Exited { code: first },
-            b'K' => Self::Signaled { signal: first },
+            b'X' => Self::Exited { code: first, is_last: second != 0 },
+            b'K' => Self::Signaled { signal: first, is_last: second != 0 },
             b'G' => Self::Gone,
             _ => return None,
         })
@@ -406,9 +407,10 @@ mod tests {
         for end in 0..bytes.len() {
             assert!(Request::read(&bytes[..end]).is_none(), "{end}");
         }
-        for at in [0, 4, 12, 20, 24, 28] {
+        // The mark, the length, the mode, the means, and the three counts; the flags may be anything.
+        for at in [0, 4, 12, 16, 20, 24, 28] {
             let mut other = bytes.clone();
-            other[at] = other[at].wrapping_add(1);
+            other[at] = other[at].wrapping_add(100);
             assert!(Request::read(&other[..]).is_none(), "{at}");
         }
     }
@@ -427,8 +429,8 @@ mod tests {
             Record::Started { pid: u32::MAX },
             Record::Detail { text: *b"why not?" },
             Record::Failed { step: Step::Exec, errno: 2 },
-            Record::Exited { code: 255 },
-            Record::Signaled { signal: 9 },
+            Record::Exited { code: 255, is_last: true },
+            Record::Signaled { signal: 9, is_last: false },
             Record::Gone,
         ];
         for (number, step) in STEPS.into_iter().enumerate() {

@@ -63,6 +63,8 @@ pub(crate) struct Pump {
     /// How the command exited, before its output is complete.
     exit: Option<ExitStatus>,
     said_gone: bool,
+    /// Whether the command was the last of its tree and the supervisor takes away what it had put into the workspace.
+    is_tidying: bool,
 }
 
 impl Pump {
@@ -76,7 +78,7 @@ impl Pump {
     ) -> Self {
         let shared = Arc::new(Shared { capture: Mutex::new(Capture::new(output_limit)) });
         let progress = watch::Sender::new(Progress::default());
-        Self { child, control, records, output, pid, shared, progress, exit: None, said_gone: false }
+        Self { child, control, records, output, pid, shared, progress, exit: None, said_gone: false, is_tidying: false }
     }
 
     /// What holders look at.
@@ -148,16 +150,21 @@ impl Pump {
     fn handle_records(&mut self, deadline: &mut Option<Instant>) {
         while let Some(record) = self.records.next() {
             let exit = match record {
-                Record::Exited { code } => ExitStatus { code: Some(code), signal: None },
-                Record::Signaled { signal } => ExitStatus { code: None, signal: Some(signal) },
+                Record::Exited { code, is_last } => (ExitStatus { code: Some(code), signal: None }, is_last),
+                Record::Signaled { signal, is_last } => (ExitStatus { code: None, signal: Some(signal) }, is_last),
                 Record::Gone => {
                     self.said_gone = true;
+                    self.is_tidying = false;
                     continue;
                 }
                 Record::Started { .. } | Record::Detail { .. } | Record::Failed { .. } => continue,
             };
             // The first counts: a command exits once.
-            self.exit.get_or_insert(exit);
+            let (exit, is_last) = exit;
+            if self.exit.is_none() {
+                self.exit = Some(exit);
+                self.is_tidying = is_last;
+            }
             *deadline = Some(Instant::now() + GRACE);
         }
     }
@@ -169,15 +176,17 @@ impl Pump {
             // Somebody killed it. The command died with it; what else is left in its session must not outlive it.
             supervisor::kill_session(self.pid);
         }
+        self.is_tidying = false;
         let killed = ExitStatus { code: None, signal: Some(libc::SIGKILL) };
         self.exit.get_or_insert(killed);
         self.tell(|progress| progress.is_gone = true);
         *deadline = Some(Instant::now() + GRACE);
     }
 
-    /// Makes the exit known, which says that the output is complete.
+    /// Makes the exit known, which says that the output is complete and the workspace as the command left it.
     fn settle(&mut self) {
         if let Some(exit) = self.exit
+            && !self.is_tidying
             && self.progress.borrow().exit.is_none()
         {
             self.tell(|progress| progress.exit = Some(exit));

@@ -218,7 +218,7 @@ fn reap(started: &Started, control: &mut Control) -> bool {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some((pid, status))) if pid == started.pid && started.is_command => {
-                if let Some(record) = Record::of_exit(status) {
+                if let Some(record) = Record::of_exit(status, false) {
                     control.tell(record);
                 }
             }

@@ -185,6 +185,7 @@ fn show_next_steps<O: Write>(screen: &mut Screen<O>, task: &Task, thread: &Value
     let question = if task.is_sample { "where is total computed?" } else { "list the files" };
     screen.line(&format!("    openoxide try --cwd {cwd} '{question}'"));
     screen.line(&format!("    openoxide try --cwd {cwd} --era modern --trace 'run `ls -l`'"));
+    screen.line("    openoxide try -c 'approval_policy=\"untrusted\"'    # to be asked before every command and patch");
     screen.line("    add `openoxide mcp-server` to your editor, as README.md shows");
 }
 

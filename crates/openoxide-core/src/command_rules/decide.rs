@@ -143,8 +143,10 @@ fn plain(word: &str) -> lexer::Word {
 
 /// What is known of each command of a line that was understood.
 struct Judged {
-    /// Its name where it is safe or allowed by a rule, else why not.
+    /// Its name where it is safe, else why not.
     parts: Vec<Result<(String, Safe), String>>,
+    /// The first part that no rule allows and that is not safe: the one to name.
+    unknown: Option<usize>,
     /// A rule that allows, where every part is safe or allowed.
     allowed_by: Option<usize>,
 }
@@ -154,19 +156,25 @@ impl Judged {
         let mut allowed_by = None;
         let mut is_covered = true;
         let mut parts = Vec::with_capacity(commands.len());
+        let mut unknown = None;
         for command in commands {
             let rule = rules.iter().position(|rule| rule.decision == Allow && allows(rule, command));
             let part = safe::judge(command).map(|safe| (command[0].text.clone(), safe));
             is_covered &= rule.is_some() || matches!(part, Ok((_, Safe::Always)));
             allowed_by = allowed_by.or(rule);
+            if rule.is_none() && part.is_err() {
+                unknown = unknown.or(Some(parts.len()));
+            }
             parts.push(part);
         }
-        Self { parts, allowed_by: allowed_by.filter(|_| is_covered) }
+        Self { parts, unknown, allowed_by: allowed_by.filter(|_| is_covered) }
     }
 
     /// The name of the first command where all are safe, else the rule that says no and why.
     fn safe(&self, is_confined: bool) -> Result<String, (String, String)> {
-        for part in &self.parts {
+        // A part that a rule allows is not what stands in the way.
+        let first = self.unknown.and_then(|at| self.parts.get(at));
+        for part in first.into_iter().chain(&self.parts) {
             match part {
                 Ok((_, Safe::Always)) => {}
                 Ok((_, Safe::InSandbox)) if is_confined => {}

@@ -46,8 +46,7 @@ impl Lexer<'_> {
     fn run(&mut self) -> Result<(), String> {
         // Whether a command has to follow.
         let mut is_owed = false;
-        loop {
-            let Some(next) = self.rest.peek().copied() else { break };
+        while let Some(next) = self.rest.peek().copied() {
             match next {
                 ' ' | '\t' => {
                     self.rest.next();

@@ -134,15 +134,11 @@ fn is_assignment(word: &str) -> bool {
 fn after_options<'a>(mut words: &'a [String], valued: &str, has_operand: bool) -> &'a [String] {
     let mut owes_operand = has_operand;
     while let Some((first, rest)) = words.split_first() {
-        if first == "--" {
-            words = rest;
-        } else if first.starts_with("--") {
+        if first.starts_with("--") || is_assignment(first) {
             words = rest;
         } else if let Some(letters) = first.strip_prefix('-').filter(|letters| !letters.is_empty()) {
             let takes_next = letters.len() == 1 && valued.contains(letters);
             words = if takes_next { rest.get(1..).unwrap_or_default() } else { rest };
-        } else if is_assignment(first) {
-            words = rest;
         } else if owes_operand {
             owes_operand = false;
             words = rest;

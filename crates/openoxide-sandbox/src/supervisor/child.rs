@@ -15,13 +15,15 @@ use crate::link::{Request, Step};
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
 /// Starts the command and returns once it runs its program, or says why it does not. `confine` is called in the process
-/// that becomes the command, after the last step that needs the supervisor's rights.
+/// that becomes the command, after the last step that needs the supervisor's rights. `wrapper` is a program, with its
+/// arguments, that runs the command; empty where the command runs itself.
 pub(super) fn start(
     request: &Request,
+    wrapper: &[CString],
     null: BorrowedFd<'_>,
     confine: &dyn Fn() -> Result<(), Failure>,
 ) -> Result<Pid, Failure> {
-    let program = Program::new(request);
+    let program = Program::new(request, wrapper);
     let (mut failed, mut report) = failure::channel()?;
     let pid = fork(request, &program, null, confine, &mut report)?;
     drop(report);
@@ -145,21 +147,22 @@ pub(super) struct Program<'a> {
     argv: Vec<*const c_char>,
     env: Vec<*const c_char>,
     /// What the pointers point into.
-    _request: &'a Request,
+    _strings: (&'a Request, &'a [CString]),
 }
 
 impl<'a> Program<'a> {
-    pub(super) fn new(request: &'a Request) -> Self {
+    pub(super) fn new(request: &'a Request, wrapper: &'a [CString]) -> Self {
         let pointers = |strings: &mut dyn Iterator<Item = &'a CStr>| {
             strings.map(CStr::as_ptr).chain(std::iter::once(std::ptr::null())).collect()
         };
-        let name = request.argv().next().unwrap_or_default().to_bytes();
+        let mut argv = wrapper.iter().map(CString::as_c_str).chain(request.argv()).peekable();
+        let name = argv.peek().copied().unwrap_or_default().to_bytes();
         let path = request.env().find_map(|entry| entry.to_bytes().strip_prefix(b"PATH="));
         Self {
             paths: candidates(name, path.unwrap_or(DEFAULT_PATH)),
-            argv: pointers(&mut request.argv()),
+            argv: pointers(&mut argv),
             env: pointers(&mut request.env()),
-            _request: request,
+            _strings: (request, wrapper),
         }
     }
 
@@ -168,7 +171,7 @@ impl<'a> Program<'a> {
         let mut failure = Errno::NOENT;
         for path in &self.paths {
             // SAFETY: `path` ends with NUL; both vectors end with null and point at strings that end with NUL and
-            // live as long as the request, which outlives `self`.
+            // live as long as the request and the wrapper, which outlive `self`.
             #[allow(unsafe_code)]
             unsafe {
                 libc::execve(path.as_ptr(), self.argv.as_ptr(), self.env.as_ptr());

@@ -24,6 +24,8 @@ mod placeholders;
 mod privileges;
 #[cfg(target_os = "linux")]
 mod protected;
+#[cfg(any(target_os = "macos", test))]
+mod seatbelt;
 #[cfg(target_os = "linux")]
 mod syscalls;
 #[cfg(target_os = "linux")]
@@ -67,7 +69,7 @@ impl Started {
 pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> Result<Started, Failure> {
     if request.confinement.mode == SandboxMode::DangerFullAccess {
         // Nothing is given up: what the user may do, the command may do, `sudo` included.
-        return child::start(request, null, &|| Ok(())).map(Started::plain);
+        return child::start(request, &[], null, &|| Ok(())).map(Started::plain);
     }
     confined(request, null, control)
 }
@@ -91,12 +93,26 @@ fn confined(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> R
                 landlock::restrict(&request.confinement, landlock::Need::All)?;
                 filters.install()
             };
-            child::start(request, null, &confine).map(Started::plain)
+            child::start(request, &[], null, &confine).map(Started::plain)
         }
+        Backend::Seatbelt => Err(Failure::unavailable("it is a part of macOS".to_owned(), Errno::NOTSUP)),
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(target_os = "macos")]
+fn confined(request: &Request, null: BorrowedFd<'_>, _: &mut Control) -> Result<Started, Failure> {
+    use rustix::io::Errno;
+    let profile = seatbelt::profile(&request.confinement);
+    let Some(wrapper) = profile.as_ref().and_then(seatbelt::wrapper) else {
+        return Err(Failure::unavailable("writing the profile".to_owned(), Errno::INVAL));
+    };
+    if !std::path::Path::new(seatbelt::PROGRAM).exists() {
+        return Err(Failure::unavailable(format!("finding {}", seatbelt::PROGRAM), Errno::NOENT));
+    }
+    child::start(request, &wrapper, null, &|| Ok(())).map(Started::plain)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn confined(request: &Request, _: BorrowedFd<'_>, _: &mut Control) -> Result<Started, Failure> {
     let what = format!("no means to hold `{}` is built in for this system", request.confinement.mode.as_str());
     Err(Failure::unavailable(what, rustix::io::Errno::NOTSUP))

@@ -229,7 +229,7 @@ fn prepare_inside(
     super::super::signals::prepare().map_err(plain)?;
     let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
     let null = rustix::fs::open(c"/dev/null", flags, rustix::fs::Mode::empty()).map_err(plain)?;
-    let program = child::Program::new(&request);
+    let program = child::Program::new(&request, &[]);
     let filters = Filters::compile(request.confinement.network, Reach::Namespaces)?;
     init::start(&request, &program, &filters, std::os::fd::AsFd::as_fd(&null), report)
 }

@@ -39,12 +39,23 @@ pub(super) fn watch(command: Pid, control: &mut Control) -> ! {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid == command => {
-                if let Some(record) = Record::of_exit(status) {
+                if let Some(record) = Record::of_exit(status, is_alone()) {
                     control.tell(record);
                 }
             }
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => exit(0),
+        }
+    }
+}
+
+/// Takes the exits that are there already; whether no process is left after them.
+fn is_alone() -> bool {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => return false,
+            Err(_) => return true,
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::link::{Request, Step};
 pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> Result<Started, Failure> {
     let confinement = &request.confinement;
     let filters = Filters::compile(confinement.network, Reach::Namespaces)?;
-    let program = child::Program::new(request);
+    let program = child::Program::new(request, &[]);
     let placeholders = Placeholders::make(confinement)?;
     let (mut failed, mut report) = failure::channel()?;
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
