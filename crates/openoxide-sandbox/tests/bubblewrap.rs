@@ -1,5 +1,7 @@
 //! The checks of `confinement.rs` where `/usr/bin/bwrap` makes the namespaces. With the feature `test-bubblewrap` only,
 //! because it has to be installed; with the feature, its absence fails these tests.
+#![cfg(target_os = "linux")]
+
 mod support;
 
 use openoxide_sandbox::Backend;
@@ -11,6 +13,7 @@ checks! { Backend::Bubblewrap;
         the_workspace_and_the_temporary_directory_are_written,
         a_race_of_links_leads_nowhere,
         secrets_are_hidden,
+        secrets_are_hidden_within_the_workspace,
     }
     protected {
         a_repository_is_not_written,
@@ -22,6 +25,7 @@ checks! { Backend::Bubblewrap;
     }
     leftovers {
         nothing_is_left_after_the_end,
+        nothing_is_left_after_many_at_once,
         what_a_killed_supervisor_left_goes_with_the_next_command,
         what_one_command_relies_on_stays_when_another_ends,
         everything_ends_with_a_killed_supervisor,

@@ -47,6 +47,16 @@ pub fn nothing_is_left_after_the_end(house: &House) {
     assert_eq!(house.names("ws"), before);
 }
 
+pub fn nothing_is_left_after_many_at_once(house: &House) {
+    let before = house.names("ws");
+    let start = |_| house.command("run", "ws", WORKSPACE_WRITE, "mkdir .codex/x 2>/dev/null").spawn().unwrap();
+    let all: Vec<Child> = (0..16).map(start).collect();
+    for mut child in all {
+        assert_eq!(child.wait().unwrap().code(), Some(1), "none of them makes it");
+    }
+    assert_eq!(house.names("ws"), before);
+}
+
 pub fn what_a_killed_supervisor_left_goes_with_the_next_command(house: &House) {
     let (before, mark) = (house.names("ws"), mark());
     let mut child = lasting(house, WORKSPACE_WRITE, &mark);

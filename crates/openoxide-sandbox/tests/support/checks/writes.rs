@@ -117,3 +117,26 @@ pub fn secrets_are_hidden(house: &House) {
         house.refuses(mode, &[("uncover", "umount $HOME/.ssh || chmod 700 $HOME/.ssh || mv $HOME/.ssh $HOME/keys")]);
     }
 }
+
+/// Whose workspace is the home itself, for which they are in the way.
+pub fn secrets_are_hidden_within_the_workspace(house: &House) {
+    let before = [".ssh/id", ".netrc", ".openoxide/auth.json"].map(|name| house.snapshot(&format!("home/{name}")));
+    house.refuses_in(
+        "home",
+        WORKSPACE_WRITE,
+        &[
+            ("read a key", "cat .ssh/id"),
+            ("read a token", "grep . .netrc"),
+            ("read the agent's own", "cat .openoxide/auth.json"),
+            ("write a key", "echo x > .ssh/authorized_keys"),
+            ("rename them away", "mv .ssh keys"),
+            ("replace a token", "echo x > new && try rename new .netrc"),
+            ("remove a token", "rm -f .netrc"),
+            ("replace the agent's own", "mkdir -p other && try exchange other .openoxide"),
+        ],
+    );
+    let text = house.run_in("home", WORKSPACE_WRITE, "echo more >> .bashrc; cat .bashrc").success();
+    assert_eq!(text, "rc\nmore\n");
+    let after = [".ssh/id", ".netrc", ".openoxide/auth.json"].map(|name| house.snapshot(&format!("home/{name}")));
+    assert_eq!(after, before);
+}
