@@ -1,5 +1,5 @@
 //! What Landlock and the filter of system calls hold by themselves, in `read-only`; and that they are not relied on for
-//! more. A kernel whose Landlock is too old fails these tests, and says so.
+//! more. On a kernel whose Landlock is too old each test shows instead that the mode is refused.
 #![cfg(target_os = "linux")]
 
 mod support;
