@@ -63,7 +63,8 @@ const BUILD: &str = r#"
     ln -s "$base/outside" link-out
     git init -q . && git add file && git commit -qm first
     git init -q nested
-    mkdir -p .git/hooks nested/.git/hooks
+    mkdir -p .git/hooks nested/.git/hooks module
+    echo 'gitdir: ../nested/.git' > module/.Git
 "#;
 
 /// Begins every script: names for the places, and `attempt NAME SCRIPT`, which says what came of it.

@@ -21,6 +21,7 @@ pub fn a_repository_is_not_written(house: &House) {
         ("rename a nested one away", "try rename nested/.git nested/away && try rename nested/away nested/.git"),
         ("in other letters", "echo x > sub/.GIT/hooks/pre-commit"),
         ("rename in other letters", "try rename sub/.GIT sub/away && try rename sub/away sub/.GIT"),
+        ("rewrite a pointer in other letters", "echo x > module/.Git"),
         ("remove", "rm .git/HEAD"),
     ];
     house.refuses(WORKSPACE_WRITE, &attempts);
