@@ -1,9 +1,11 @@
-//! What the supervisor costs: `true` run plainly, and through it.
+//! What the supervisor costs: `true` run plainly, through it, and through it in each confined mode.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use openoxide_sandbox::{CommandSpec, DEFAULT_OUTPUT_LIMIT, Launcher, SandboxPolicy, Surroundings};
+use openoxide_sandbox::{
+    CommandSpec, DEFAULT_OUTPUT_LIMIT, Launcher, SandboxMode, SandboxPolicy, Surroundings, WorkspaceWrite,
+};
 
 const HELPER: &str = env!("CARGO_BIN_EXE_sandbox-test-helper");
 
@@ -39,6 +41,16 @@ fn supervised(bencher: divan::Bencher) {
 }
 
 #[divan::bench(sample_count = 300, sample_size = 1)]
+fn read_only(bencher: divan::Bencher) {
+    confine(bencher, SandboxMode::ReadOnly);
+}
+
+#[divan::bench(sample_count = 300, sample_size = 1)]
+fn workspace_write(bencher: divan::Bencher) {
+    confine(bencher, SandboxMode::WorkspaceWrite);
+}
+
+#[divan::bench(sample_count = 300, sample_size = 1)]
 fn supervised_on_a_terminal(bencher: divan::Bencher) {
     supervise(bencher, true);
 }
@@ -52,14 +64,30 @@ fn supervised_from_a_large_server(bencher: divan::Bencher) {
 }
 
 fn supervise(bencher: divan::Bencher, tty: bool) {
+    start_and_wait(bencher, SandboxPolicy::full_access(), Surroundings::default(), tty);
+}
+
+/// In a workspace with a repository, below a home with secrets, as it is for most commands.
+fn confine(bencher: divan::Bencher, mode: SandboxMode) {
+    let house = tempfile::tempdir_in("/var/tmp").expect("a directory can be made");
+    let (workspace, home) = (house.path().join("workspace"), house.path().join("home"));
+    for path in [workspace.join(".git"), workspace.join("src"), home.join(".ssh"), home.join(".openoxide")] {
+        std::fs::create_dir_all(path).expect("a directory can be made");
+    }
+    let policy = SandboxPolicy { mode, workspace, workspace_write: WorkspaceWrite::default() };
+    let state = Some(home.join(".openoxide"));
+    start_and_wait(bencher, policy, Surroundings { home: Some(home), state, ..Surroundings::default() }, false);
+}
+
+fn start_and_wait(bencher: divan::Bencher, policy: SandboxPolicy, surroundings: Surroundings, tty: bool) {
     let runtime = runtime();
-    let launcher = Launcher::new(HELPER.into(), Surroundings::default());
+    let launcher = Launcher::new(HELPER.into(), surroundings);
     let spec = CommandSpec {
         argv: vec!["/bin/true".to_owned()],
-        cwd: "/".into(),
+        cwd: policy.workspace.clone(),
         env: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
         tty,
-        policy: SandboxPolicy::full_access(),
+        policy,
         output_limit: DEFAULT_OUTPUT_LIMIT,
         thread_marker: None,
     };

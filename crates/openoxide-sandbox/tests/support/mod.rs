@@ -1,5 +1,11 @@
 //! What the integration tests share: specs, and looks at the process table.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "tests, which are functions of their own here")]
+
+#[cfg(target_os = "linux")]
+pub mod checks;
+#[cfg(target_os = "linux")]
+pub mod house;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

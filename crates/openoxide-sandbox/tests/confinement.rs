@@ -1,0 +1,70 @@
+//! What a sandbox of our own namespaces promises, tried from within. A machine without user namespaces fails these tests,
+//! and says so: nothing else here shows that they hold.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use openoxide_sandbox::Backend;
+
+checks! { Backend::Namespaces;
+    writes {
+        nothing_outside_is_written,
+        nothing_is_written_in_read_only,
+        the_workspace_and_the_temporary_directory_are_written,
+        a_race_of_links_leads_nowhere,
+        secrets_are_hidden,
+        secrets_are_hidden_within_the_workspace,
+    }
+    protected {
+        a_repository_is_not_written,
+        what_is_missing_cannot_be_made,
+        settings_that_are_there_are_not_written,
+        a_pointer_file_and_what_it_points_to_are_not_written,
+        a_link_and_what_it_leads_to_are_not_written,
+        a_link_that_leads_nowhere_is_refused_by_name,
+    }
+    leftovers {
+        nothing_is_left_after_the_end,
+        nothing_is_left_after_many_at_once,
+        what_a_killed_supervisor_left_goes_with_the_next_command,
+        what_one_command_relies_on_stays_when_another_ends,
+        everything_ends_with_a_killed_supervisor,
+        everything_ends_with_a_killed_server,
+        what_leaves_the_session_ends_with_the_command,
+    }
+    network {
+        the_host_is_out_of_reach,
+        network_access_reaches_the_network_and_no_unix_socket,
+        a_server_and_its_client_talk_within_a_command,
+        other_kinds_of_sockets_are_refused,
+        nothing_open_in_the_caller_is_passed_on,
+    }
+    processes {
+        host_processes_are_out_of_reach,
+        no_rights_are_held,
+        programs_of_another_user_give_no_rights,
+    }
+    kernel {
+        calls_that_reach_around_are_refused,
+        the_machine_is_not_set,
+        the_number_of_processes_is_bounded,
+        the_size_of_a_file_is_bounded,
+        nothing_is_typed_into_the_terminal,
+    }
+    outcomes {
+        exits_and_signals_are_told,
+        a_missing_command_is_named,
+        streams_are_passed_through,
+        terminals_work,
+        what_ignores_sigterm_is_killed,
+        what_listens_to_sigterm_ends_by_it,
+        short_commands_are_told_whole,
+    }
+    work {
+        git_reads_its_repository,
+        shells_and_temporary_files_work,
+        c_programs_are_built_and_run,
+        python_works,
+        node_serves_itself,
+    }
+}

@@ -1,0 +1,125 @@
+//! What git and agents take orders from is not written, wherever and whatever it is, and not made where it is missing.
+
+use openoxide_sandbox::Backend;
+
+use crate::support::house::{FULL_ACCESS, House, WORKSPACE_WRITE};
+
+pub fn a_repository_is_not_written(house: &House) {
+    let (before, nested, other) =
+        (house.snapshot("ws/.git"), house.snapshot("ws/nested/.git"), house.snapshot("ws/sub/.GIT"));
+    let attempts = [
+        ("configure", "echo '# x' >> .git/config"),
+        ("hook", "echo x > .git/hooks/pre-commit"),
+        ("hook, by another way", "cd sub && echo x > ../.git/hooks/pre-push"),
+        ("chmod", "chmod 700 .git"),
+        ("rename away", "try rename .git away && try rename away .git"),
+        ("exchange", "mkdir -p evil && try exchange .git evil && try exchange .git evil"),
+        ("exchange, the other way round", "mkdir -p evil && try exchange evil .git && try exchange .git evil"),
+        ("rename its parent away", "try rename $ws $ws-away && try rename $ws-away $ws"),
+        ("configure a nested one", "echo '# x' >> nested/.git/config"),
+        ("hook in a nested one", "echo x > nested/.git/hooks/pre-commit"),
+        ("rename a nested one away", "try rename nested/.git nested/away && try rename nested/away nested/.git"),
+        ("in other letters", "echo x > sub/.GIT/hooks/pre-commit"),
+        ("rename in other letters", "try rename sub/.GIT sub/away && try rename sub/away sub/.GIT"),
+        ("rewrite a pointer in other letters", "echo x > module/.Git"),
+        ("remove", "rm .git/HEAD"),
+    ];
+    house.refuses(WORKSPACE_WRITE, &attempts);
+    assert_eq!(house.snapshot("ws/.git"), before);
+    assert_eq!(house.snapshot("ws/nested/.git"), nested);
+    assert_eq!(house.snapshot("ws/sub/.GIT"), other);
+    house.another().allows(FULL_ACCESS, &attempts);
+}
+
+pub fn what_is_missing_cannot_be_made(house: &House) {
+    let attempts = [
+        ("a directory", "mkdir .codex && rmdir .codex"),
+        ("a file", "echo x > .openoxide && rm .openoxide"),
+        ("a file in it", "mkdir -p .codex && echo x > .codex/config.toml && rm -r .codex"),
+        ("a link", "mkdir -p decoy && ln -sT decoy .agents && rm .agents"),
+        ("a link in its place", "ln -sfnT decoy .codex && rm .codex"),
+        ("by renaming", "mkdir -p decoy && try rename decoy .codex && try rename .codex decoy"),
+        (
+            "after taking away what stands there",
+            "if [ -e .agents ]; then rmdir .agents; fi && mkdir .agents && rmdir .agents",
+        ),
+        ("a repository", "cd ../bare && mkdir .git && rmdir .git"),
+    ];
+    house.refuses(WORKSPACE_WRITE, &attempts);
+    house.refuses_in("bare", WORKSPACE_WRITE, &[("a repository", "git init -q . && echo x > .git/config")]);
+    assert_eq!(house.names("bare"), Vec::<String>::new());
+    house.another().allows(FULL_ACCESS, &attempts);
+}
+
+pub fn settings_that_are_there_are_not_written(house: &House) {
+    house
+        .host("cd $base/ws; for name in .openoxide .codex .agents; do mkdir $name; echo mine > $name/config.toml; done")
+        .success();
+    let attempts = [
+        ("append", "echo x >> .openoxide/config.toml"),
+        ("create", "echo x > .codex/hooks.json"),
+        ("replace", "echo x > new && try rename new .agents/config.toml"),
+        ("rename away", "try rename .codex away"),
+        ("remove", "rm -r .agents"),
+    ];
+    let before = [".openoxide", ".codex", ".agents"].map(|name| house.snapshot(&format!("ws/{name}")));
+    house.refuses(WORKSPACE_WRITE, &attempts);
+    assert_eq!(before, [".openoxide", ".codex", ".agents"].map(|name| house.snapshot(&format!("ws/{name}"))));
+    house.allows(FULL_ACCESS, &attempts);
+}
+
+pub fn a_pointer_file_and_what_it_points_to_are_not_written(house: &House) {
+    let build = "cd $base && mkdir -p linked/store/worktrees/w linked/store/hooks && cd linked
+        echo 'gitdir: store/worktrees/w' > .git; echo ../.. > store/worktrees/w/commondir; echo c > store/config";
+    house.host(build).success();
+    let (file, store) = (house.snapshot("linked/.git"), house.snapshot("linked/store"));
+    let attempts = [
+        ("rewrite", "echo 'gitdir: evil' > .git"),
+        ("remove", "rm .git"),
+        ("rename away", "try rename .git away"),
+        ("rename over", "echo x > new && try rename new .git"),
+        ("its own directory", "echo x > store/worktrees/w/config.worktree"),
+        ("the shared directory", "echo x >> store/config"),
+        ("a hook", "echo x > store/hooks/pre-commit"),
+        ("rename the directory away", "try rename store away"),
+    ];
+    house.refuses_in("linked", WORKSPACE_WRITE, &attempts);
+    assert_eq!(house.snapshot("linked/.git"), file);
+    assert_eq!(house.snapshot("linked/store"), store);
+}
+
+pub fn a_link_and_what_it_leads_to_are_not_written(house: &House) {
+    house.host("cd $base && mkdir linked && cd linked && git init -q . && mv .git real && ln -s real .git").success();
+    let (link, real) = (house.snapshot("linked/.git"), house.snapshot("linked/real"));
+    let attempts = [
+        ("remove", "rm .git"),
+        ("rename away", "try rename .git away"),
+        ("replace", "mkdir -p evil && ln -sfnT evil .git"),
+        ("rename over", "ln -sfnT evil new && try rename new .git"),
+        ("exchange", "mkdir -p evil && try exchange evil .git"),
+        ("through it", "echo x >> .git/config"),
+        ("what it leads to", "echo x >> real/config"),
+        ("rename what it leads to", "try rename real away"),
+    ];
+    if house.backend == Backend::Bubblewrap {
+        // It has no way to cover a link with itself, so that it has to refuse.
+        let ran = house.run_in("linked", WORKSPACE_WRITE, "echo started");
+        assert_eq!((ran.code, ran.out.as_str()), (125, ""), "{ran:?}");
+        assert!(ran.err.contains("linked/.git") && ran.err.contains("a link"), "{ran:?}");
+    } else {
+        house.refuses_in("linked", WORKSPACE_WRITE, &attempts);
+        let text = house.run_in("linked", WORKSPACE_WRITE, "git status --short --branch").success();
+        assert!(text.starts_with("## No commits yet"), "{text}");
+    }
+    assert_eq!(house.snapshot("linked/.git"), link);
+    assert_eq!(house.snapshot("linked/real"), real);
+}
+
+pub fn a_link_that_leads_nowhere_is_refused_by_name(house: &House) {
+    house.host("mkdir $base/linked && ln -s nowhere $base/linked/.git").success();
+    let ran = house.run_in("linked", WORKSPACE_WRITE, "mkdir nowhere");
+    assert_eq!(ran.code, 125, "{ran:?}");
+    let path = house.at("linked/.git");
+    assert!(ran.err.contains(path.to_str().unwrap()), "{ran:?}");
+    assert_eq!(house.names("linked"), [".git"]);
+}
