@@ -68,11 +68,13 @@ pub struct ChatOptions {
     pub include_usage: bool,
     /// The field for the output limit: `max_completion_tokens` where true, `max_tokens` otherwise.
     pub max_completion_tokens: bool,
+    /// Mark what may be cached when the model's name says Claude, as OpenRouter has it (`cache_control`).
+    pub cache_breakpoints: bool,
 }
 
 impl Default for ChatOptions {
     fn default() -> Self {
-        Self { cache_key: false, include_usage: true, max_completion_tokens: false }
+        Self { cache_key: false, include_usage: true, max_completion_tokens: false, cache_breakpoints: false }
     }
 }
 

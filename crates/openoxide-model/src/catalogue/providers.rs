@@ -23,7 +23,10 @@ pub struct Preset {
     query: &'static [(&'static str, &'static str)],
 }
 
-const OPENAI_CHAT: ChatOptions = ChatOptions { cache_key: true, include_usage: true, max_completion_tokens: true };
+const OPENAI_CHAT: ChatOptions =
+    ChatOptions { cache_key: true, include_usage: true, max_completion_tokens: true, cache_breakpoints: false };
+const OPENROUTER_CHAT: ChatOptions =
+    ChatOptions { cache_key: false, include_usage: true, max_completion_tokens: false, cache_breakpoints: true };
 
 const PRESETS: [Preset; 6] = [
     Preset {
@@ -53,7 +56,7 @@ const PRESETS: [Preset; 6] = [
         wire_api: WireApi::Chat,
         env_key: Some("OPENROUTER_API_KEY"),
         key_header: None,
-        chat: None,
+        chat: Some(OPENROUTER_CHAT),
         query: &[],
     },
     Preset {

@@ -1,17 +1,8 @@
-//! stub
-use crate::{
-    Freeform, ModelFacts, ModelRequest, ProviderConfig,
-    remote::{Events, Reader},
-};
-pub(crate) fn encode(_: &ModelRequest<'_>, _: &ProviderConfig, _: &ModelFacts) -> Result<Vec<u8>, serde_json::Error> {
-    Ok(Vec::new())
-}
-pub(crate) struct MessagesReader;
-impl MessagesReader {
-    pub(crate) fn new(_: Freeform) -> Self {
-        Self
-    }
-}
-impl Reader for MessagesReader {
-    fn read(&mut self, _: &[u8], _: &mut Events) {}
-}
+//! Anthropic Messages: `body` writes a request, `decode` reads the events that come back. Sending and trying again is
+//! `remote`'s.
+
+mod body;
+mod decode;
+
+pub(crate) use body::{CacheControl, encode};
+pub(crate) use decode::MessagesReader;

@@ -5,11 +5,15 @@
 //! dialect's reader, `history` orders a history for the dialects that are strict about it. What a body and an event look
 //! like is known in `responses`, `chat` and `messages`. No history is kept here.
 
+#[cfg(test)]
+mod chunking_tests;
 mod decode;
 mod delay;
 mod endpoint;
 mod events;
 mod failure;
+#[cfg(test)]
+pub(crate) mod fixtures;
 pub(crate) mod history;
 mod stream;
 #[cfg(test)]

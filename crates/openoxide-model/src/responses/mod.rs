@@ -4,5 +4,5 @@
 mod body;
 mod decode;
 
-pub(crate) use body::encode;
+pub(crate) use body::{DataUrl, encode};
 pub(crate) use decode::ResponsesReader;
