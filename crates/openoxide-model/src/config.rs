@@ -4,14 +4,29 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
-use crate::{ModelError, Secret};
+use crate::{FactOverrides, ModelError, Secret};
 
 /// The dialect a provider speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WireApi {
-    /// The OpenAI Responses API, streamed (`POST {base_url}/responses`).
+    /// The OpenAI Responses API (`POST {base_url}/responses`).
     Responses,
+    /// OpenAI Chat Completions (`POST {base_url}/chat/completions`), as nearly every compatible server speaks it.
+    Chat,
+    /// Anthropic Messages (`POST {base_url}/messages`).
+    Messages,
+}
+
+impl WireApi {
+    /// The word of configuration for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Responses => "responses",
+            Self::Chat => "chat",
+            Self::Messages => "messages",
+        }
+    }
 }
 
 impl FromStr for WireApi {
@@ -23,12 +38,43 @@ impl FromStr for WireApi {
     ///
     /// [`ModelError::Config`] for a word that is not built, naming it and what is allowed.
     fn from_str(word: &str) -> Result<Self, ModelError> {
-        match word {
-            "responses" => Ok(Self::Responses),
-            other => {
-                Err(ModelError::Config { reason: format!("wire_api `{other}` is not supported; allowed: `responses`") })
-            }
-        }
+        let all = [Self::Responses, Self::Chat, Self::Messages];
+        all.into_iter().find(|api| api.as_str() == word).ok_or_else(|| ModelError::Config {
+            reason: format!("wire_api `{word}` is not supported; allowed: `responses`, `chat`, `messages`"),
+        })
+    }
+}
+
+/// The header that carries the API key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyHeader {
+    /// `x-api-key` for Messages, `authorization: Bearer` otherwise.
+    #[default]
+    ByDialect,
+    /// `authorization: Bearer`.
+    Bearer,
+    /// The key alone, in this header (`api-key`).
+    Named(String),
+}
+
+/// What of Chat Completions a server understands beyond the common part. The default sends nothing that a strict server
+/// would refuse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatOptions {
+    /// Send `prompt_cache_key`.
+    pub cache_key: bool,
+    /// Send `stream_options.include_usage`. Without it most servers count no tokens. Default true.
+    pub include_usage: bool,
+    /// The field for the output limit: `max_completion_tokens` where true, `max_tokens` otherwise.
+    pub max_completion_tokens: bool,
+    /// Mark what may be cached when the model's name says Claude, as OpenRouter has it (`cache_control`).
+    pub cache_breakpoints: bool,
+}
+
+impl Default for ChatOptions {
+    fn default() -> Self {
+        Self { cache_key: false, include_usage: true, max_completion_tokens: false, cache_breakpoints: false }
     }
 }
 
@@ -43,17 +89,28 @@ pub struct ProviderConfig {
     pub base_url: String,
     /// The dialect.
     pub wire_api: WireApi,
-    /// Sent as a bearer token when present.
+    /// Sent in `key_header` when present.
     pub api_key: Option<Secret>,
+    /// Where the key goes. Default: as the dialect has it.
+    pub key_header: KeyHeader,
     /// The environment variable that should have held the key and does not: each call then fails and names it.
     pub missing_key: Option<String>,
     /// Headers added to each request. They win over the ones made here, `authorization` included.
     pub http_headers: BTreeMap<String, String>,
     /// Query parameters added to each request, unescaped.
     pub query_params: BTreeMap<String, String>,
-    /// How many more times a request is sent that got no stream (refused or reset connection, 408, 429, 5xx). Default 4.
+    /// What the server understands, for [`WireApi::Chat`].
+    pub chat: ChatOptions,
+    /// What is known better than the catalogue does, for every model of this provider.
+    pub facts: FactOverrides,
+    /// How hard the model thinks (`low`, `medium`, `high`, ...). Default: not sent, the provider decides.
+    pub reasoning_effort: Option<String>,
+    /// Most tokens of one response. Default: not sent, except in Messages, which wants it: the model's limit.
+    pub max_output_tokens: Option<u64>,
+    /// How many more times a request is sent that got no stream (reset connection, 408, 409, 429, 5xx). A connection that
+    /// is refused is tried at most twice more whatever this says. Default 4.
     pub request_max_retries: u32,
-    /// How many more times a request is sent whose stream broke or failed. Default 5.
+    /// How many more times a request is sent whose stream broke or failed; at most once more after a silence. Default 5.
     pub stream_max_retries: u32,
     /// Longest silence within a stream. Default 300 s.
     pub stream_idle_timeout: Duration,
@@ -73,9 +130,14 @@ impl ProviderConfig {
             base_url: base_url.into(),
             wire_api: WireApi::Responses,
             api_key: None,
+            key_header: KeyHeader::ByDialect,
             missing_key: None,
             http_headers: BTreeMap::new(),
             query_params: BTreeMap::new(),
+            chat: ChatOptions::default(),
+            facts: FactOverrides::default(),
+            reasoning_effort: None,
+            max_output_tokens: None,
             request_max_retries: 4,
             stream_max_retries: 5,
             stream_idle_timeout: Duration::from_secs(300),
@@ -94,9 +156,14 @@ impl fmt::Debug for ProviderConfig {
             .field("base_url", &self.base_url)
             .field("wire_api", &self.wire_api)
             .field("api_key", &self.api_key)
+            .field("key_header", &self.key_header)
             .field("missing_key", &self.missing_key)
             .field("http_headers", &self.http_headers.keys().collect::<Vec<_>>())
             .field("query_params", &self.query_params.keys().collect::<Vec<_>>())
+            .field("chat", &self.chat)
+            .field("facts", &self.facts)
+            .field("reasoning_effort", &self.reasoning_effort)
+            .field("max_output_tokens", &self.max_output_tokens)
             .field("request_max_retries", &self.request_max_retries)
             .field("stream_max_retries", &self.stream_max_retries)
             .field("stream_idle_timeout", &self.stream_idle_timeout)
@@ -112,9 +179,11 @@ mod tests {
 
     #[test]
     fn an_unknown_wire_api_is_refused_by_name() {
-        assert_eq!("responses".parse::<WireApi>().unwrap(), WireApi::Responses);
-        let error = "chat".parse::<WireApi>().unwrap_err().to_string();
-        assert!(error.contains("`chat`") && error.contains("`responses`"), "{error}");
+        for api in [WireApi::Responses, WireApi::Chat, WireApi::Messages] {
+            assert_eq!(api.as_str().parse::<WireApi>().unwrap(), api);
+        }
+        let error = "completions".parse::<WireApi>().unwrap_err().to_string();
+        assert!(error.contains("`completions`") && error.contains("`messages`"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! The one error of this crate. Every message can be read by a person as it is; [`ModelError::kind`] is for whoever
-//! maps it to a wire.
+//! The one error of this crate. Every message can be read by a person as it is; [`ModelError::cause`]
+//! says why in one word, [`ModelError::kind`] is for whoever maps it to a wire.
 
 use std::time::Duration;
+
+use crate::Cause;
 
 /// What sort of failure an error is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,11 +40,21 @@ pub enum ModelError {
     Unreachable {
         /// The URL without its query.
         url: String,
+        /// [`Cause::Refused`], [`Cause::Timeout`], [`Cause::Broken`] or [`Cause::Unreachable`].
+        cause: Cause,
         /// The innermost cause.
         reason: String,
         /// The client's error.
         #[source]
         source: reqwest::Error,
+    },
+    /// The answer is a success and no event stream.
+    #[error("{url} answered with `{content_type}` and no event stream")]
+    NotAStream {
+        /// The URL without its query.
+        url: String,
+        /// What it says it is.
+        content_type: String,
     },
     /// No head of a response within [`crate::ProviderConfig::header_timeout`].
     #[error("{url} did not begin to answer within {} s", limit.as_secs_f32())]
@@ -59,6 +71,8 @@ pub enum ModelError {
         provider: String,
         /// HTTP status.
         status: u16,
+        /// What that comes down to.
+        cause: Cause,
         /// The provider's own code (`insufficient_quota`), where it gave one.
         code: Option<String>,
         /// The provider's own words.
@@ -69,6 +83,8 @@ pub enum ModelError {
     Failed {
         /// The provider's id.
         provider: String,
+        /// What that comes down to.
+        cause: Cause,
         /// The provider's own code (`context_length_exceeded`), where it gave one.
         code: Option<String>,
         /// The provider's own words.
@@ -79,7 +95,9 @@ pub enum ModelError {
     Incomplete {
         /// The provider's id.
         provider: String,
-        /// The provider's word for it (`max_output_tokens`, `content_filter`).
+        /// What that comes down to.
+        cause: Cause,
+        /// The provider's word for it (`max_output_tokens`, `content_filter`, `refusal`), with its explanation.
         reason: String,
     },
     /// The stream ended without its last event.
@@ -117,31 +135,24 @@ pub enum ModelError {
 }
 
 impl ModelError {
+    /// Why, in one word.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::MissingKey { .. } | Self::Config { .. } => Cause::Config,
+            Self::Unreachable { cause, .. }
+            | Self::Status { cause, .. }
+            | Self::Failed { cause, .. }
+            | Self::Incomplete { cause, .. } => *cause,
+            Self::NotAStream { .. } => Cause::WrongServer,
+            Self::HeaderTimeout { .. } | Self::IdleTimeout { .. } => Cause::Timeout,
+            Self::Dropped { .. } | Self::Sse { .. } => Cause::Broken,
+            Self::Encode { .. } => Cause::Internal,
+        }
+    }
+
     /// What sort of failure it is.
     pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::MissingKey { .. } | Self::Config { .. } => ErrorKind::Input,
-            Self::Status { status, code, .. } => match (status, code.as_deref()) {
-                (_, Some("insufficient_quota")) | (401..=403, _) => ErrorKind::Denied,
-                (408 | 429 | 500..=599, _) => ErrorKind::Unavailable,
-                _ => ErrorKind::Input,
-            },
-            Self::Failed { code, .. } => match code.as_deref() {
-                Some("insufficient_quota" | "usage_not_included") => ErrorKind::Denied,
-                Some("context_length_exceeded" | "invalid_prompt" | "invalid_request_error" | "model_not_found") => {
-                    ErrorKind::Input
-                }
-                _ => ErrorKind::Unavailable,
-            },
-            Self::Incomplete { reason, .. } if reason == "content_filter" => ErrorKind::Denied,
-            Self::Incomplete { .. } => ErrorKind::Input,
-            Self::Unreachable { .. }
-            | Self::HeaderTimeout { .. }
-            | Self::Dropped { .. }
-            | Self::IdleTimeout { .. }
-            | Self::Sse { .. } => ErrorKind::Unavailable,
-            Self::Encode { .. } => ErrorKind::Internal,
-        }
+        self.cause().kind()
     }
 
     /// What the reader can do about it, as a sentence apart from the message.
@@ -150,65 +161,20 @@ impl ModelError {
             Self::MissingKey { .. } => Some(
                 "set the variable where openoxide is started, or choose a provider without a key: -c model_provider=offline",
             ),
-            Self::Unreachable { .. } => {
-                Some("check the provider's base_url, that the server runs, and the network or proxy in between")
-            }
-            Self::HeaderTimeout { .. } | Self::IdleTimeout { .. } => {
-                Some("the provider may be overloaded; stream_idle_timeout_ms sets how long silence is borne")
-            }
-            Self::Status { status, code, .. } => match (status, code.as_deref()) {
-                (_, Some("insufficient_quota")) => {
-                    Some("the account has no credit left; see the provider's billing page")
-                }
-                (_, Some("context_length_exceeded")) => Some(CONTEXT_HINT),
-                (401, _) => Some("the API key is missing, wrong or expired; check the variable that env_key names"),
-                (403, _) => Some("the API key is not allowed to use this model or endpoint"),
-                (404, _) => Some("check the model's name and the provider's base_url"),
-                (429, _) => Some("the provider's rate limit is reached; wait, or use another model"),
-                _ => None,
-            },
-            Self::Failed { code, .. } => match code.as_deref() {
-                Some("insufficient_quota") => Some("the account has no credit left; see the provider's billing page"),
-                Some("context_length_exceeded") => Some(CONTEXT_HINT),
-                _ => None,
-            },
-            Self::Incomplete { reason, .. } if reason == "max_output_tokens" => {
-                Some("ask for less at once, or for the answer in parts")
-            }
-            Self::Config { .. }
-            | Self::Incomplete { .. }
-            | Self::Dropped { .. }
-            | Self::Sse { .. }
-            | Self::Encode { .. } => None,
+            other => other.cause().hint(),
         }
     }
 }
 
-const CONTEXT_HINT: &str =
-    "the thread is longer than the model can read; start a new thread or use a model with a larger window";
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn status(status: u16, code: Option<&str>) -> ModelError {
-        ModelError::Status { provider: "p".into(), status, code: code.map(Into::into), message: "m".into() }
-    }
-
-    #[test]
-    fn kinds_follow_status_and_code() {
-        assert_eq!(status(401, None).kind(), ErrorKind::Denied);
-        assert_eq!(status(400, None).kind(), ErrorKind::Input);
-        assert_eq!(status(503, None).kind(), ErrorKind::Unavailable);
-        assert_eq!(status(429, None).kind(), ErrorKind::Unavailable);
-        assert_eq!(status(429, Some("insufficient_quota")).kind(), ErrorKind::Denied);
-        assert_eq!(ModelError::MissingKey { variable: "K".into() }.kind(), ErrorKind::Input);
-    }
 
     #[test]
     fn a_missing_key_names_its_variable() {
         let error = ModelError::MissingKey { variable: "OPENAI_API_KEY".into() };
         assert_eq!(error.to_string(), "no API key: set OPENAI_API_KEY");
         assert!(error.hint().unwrap().contains("offline"));
+        assert_eq!(error.kind(), ErrorKind::Input);
     }
 }

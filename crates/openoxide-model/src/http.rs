@@ -121,6 +121,48 @@ pub(crate) fn root_cause(error: &reqwest::Error) -> String {
     innermost.to_string()
 }
 
+/// What kept a request from getting a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The request could not be built.
+    Ours,
+    /// Nothing listens there.
+    Refused,
+    /// No connection within the limit.
+    ConnectTimeout,
+    /// The host has no address or cannot be reached.
+    NoRoute,
+    /// The host's certificate or protocol is not one to trust.
+    Untrusted,
+    /// There was a connection and it broke.
+    Reset,
+}
+
+/// Tells the ways apart in which sending can fail.
+pub(crate) fn trouble(error: &reqwest::Error) -> Trouble {
+    if error.is_builder() {
+        return Trouble::Ours;
+    }
+    let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(cause) = at {
+        let inner = cause.downcast_ref::<std::io::Error>();
+        if inner.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
+            return Trouble::Refused;
+        }
+        // An IO error does not name what it wraps as its source.
+        let wrapped = inner.and_then(|io| io.get_ref());
+        if cause.is::<rustls::Error>() || wrapped.is_some_and(|wrapped| wrapped.is::<rustls::Error>()) {
+            return Trouble::Untrusted;
+        }
+        at = cause.source();
+    }
+    match (error.is_connect(), error.is_timeout()) {
+        (true, true) => Trouble::ConnectTimeout,
+        (true, false) => Trouble::NoRoute,
+        (false, _) => Trouble::Reset,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

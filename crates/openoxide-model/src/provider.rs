@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use futures_util::Stream;
 
-use crate::{ModelError, ModelEvent, ModelRequest};
+use crate::{ModelError, ModelEvent, ModelFacts, ModelRequest};
 
 /// The events of one response. Dropping it closes the connection to the provider at once.
 pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;
@@ -16,6 +16,11 @@ pub trait Provider: Send + Sync {
 
     /// Whether [`crate::ToolSpec::Freeform`] is understood as it is.
     fn supports_freeform(&self) -> bool;
+
+    /// What is known of a model of this provider: the catalogue's word, unless configuration says otherwise.
+    fn facts(&self, model: &str) -> ModelFacts {
+        ModelFacts::of(model)
+    }
 
     /// Starts one response. The request is written out before this returns; what can fail later fails in the stream,
     /// whose first error is its last item.

@@ -2,7 +2,7 @@
 //!
 //! Only `data` fields matter here: the providers name the kind of an event inside its JSON, so `event`, `id` and
 //! `retry` fields are skipped like comments. Line ends are LF, CR or CRLF, in any mixture, wherever the network cut
-//! the bytes (WHATWG HTML, section 9.2.6). Where it goes next: `responses::decode`.
+//! the bytes (WHATWG HTML, section 9.2.6). Where it goes next: `remote::decode`.
 
 /// Why a stream cannot be read as events.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -11,6 +11,12 @@ pub enum SseError {
     /// A line or the data of one event is longer than the limit.
     #[error("an event is longer than {limit} bytes")]
     TooLong {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// A stream is longer than any response can be.
+    #[error("the response is longer than {limit} bytes and not over")]
+    Endless {
         /// The limit in bytes.
         limit: usize,
     },

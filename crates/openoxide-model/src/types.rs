@@ -30,11 +30,18 @@ pub enum HistoryItem {
         /// The text.
         text: String,
     },
-    /// A reasoning item. `raw` is replayed to the provider that made it, untouched.
+    /// An image that a person or a tool gives the model. A model that cannot see is told that there was one.
+    Image {
+        /// `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+        media_type: String,
+        /// The file, in base64 with padding.
+        data: String,
+    },
+    /// A reasoning item. `raw` is replayed to the provider that made it, and to no other.
     Reasoning {
         /// What may be shown to a person.
         summary: String,
-        /// The provider's own item.
+        /// The provider's own item as its dialect writes it, with the provider's id added as `_provider`.
         raw: serde_json::Value,
     },
     /// The model calls a tool with a JSON object of arguments.
@@ -153,9 +160,18 @@ pub enum ModelEvent {
     ReasoningDelta(String),
     /// The item is complete; authoritative whatever the deltas said.
     ItemDone(HistoryItem),
-    /// An attempt failed and another begins. What the failed attempt had shown of unfinished items is void: they
-    /// start again. So is reasoning that was done with no other item done after it. Never comes after an
-    /// [`ModelEvent::ItemDone`] of anything but reasoning.
+    /// What was shown of the response so far is void: its items start again, with the attempt that
+    /// follows. So is reasoning that was done. Comes right before the [`ModelEvent::Retrying`] of an
+    /// attempt that follows one which had shown something, and never after an [`ModelEvent::ItemDone`] of anything but
+    /// reasoning.
+    Restarted {
+        /// The kind of the item that was under way.
+        kind: ItemKind,
+        /// How many bytes of deltas of it had been handed out.
+        shown_bytes: usize,
+    },
+    /// An attempt failed and another begins after the pause. Never comes after an [`ModelEvent::ItemDone`] of anything
+    /// but reasoning.
     Retrying {
         /// The attempt that begins, from 2.
         attempt: u32,
@@ -166,6 +182,9 @@ pub enum ModelEvent {
         /// What went wrong, for a person.
         reason: String,
     },
+    /// The provider stopped in the middle and wants to be asked again with what it has said so far (`pause_turn` of
+    /// Anthropic Messages). Comes right before [`ModelEvent::Completed`].
+    Paused,
     /// The response is complete. Last event of a good stream.
     Completed {
         /// Tokens of this response.

@@ -89,6 +89,7 @@ fn item_len(item: &HistoryItem) -> usize {
         HistoryItem::FunctionCall { name, arguments: text, .. }
         | HistoryItem::CustomToolCall { name, input: text, .. } => name.len() + text.len(),
         HistoryItem::ToolOutput { output, .. } => output.len(),
+        HistoryItem::Image { data, .. } => data.len(),
     }
 }
 

@@ -111,7 +111,7 @@ fn read_turn(input: &[std::sync::Arc<HistoryItem>]) -> Turn<'_> {
                 is_over = false;
                 turn.answers.push(output);
             }
-            HistoryItem::Message { .. } | HistoryItem::Reasoning { .. } => {}
+            HistoryItem::Message { .. } | HistoryItem::Image { .. } | HistoryItem::Reasoning { .. } => {}
         }
     }
     turn

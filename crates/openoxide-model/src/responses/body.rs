@@ -1,30 +1,46 @@
-//! Writes the body of a request straight from the borrowed history: nothing is copied into a tree of values first.
+//! Writes the body of a Responses request straight from the borrowed history: nothing is copied into a tree of values
+//! first.
 //!
 //! Field names: OpenAI API reference, `POST /responses`.
 
-use std::sync::Arc;
-
 use serde::{Serialize, Serializer, ser::SerializeSeq};
+use serde_json::{Map, Value};
 
-use crate::{HistoryItem, ModelRequest, Role, ToolSpec};
+use crate::{
+    HistoryItem, ModelFacts, ModelRequest, ProviderConfig, Reasoning, Role, ToolSpec,
+    freeform::{self, Description},
+    remote::{
+        MADE_BY,
+        history::{UNSEEN, own_reasoning},
+    },
+};
 
 /// The body as JSON.
 ///
 /// # Errors
 ///
 /// What serde says of a value that has no JSON form; none of today's has that.
-pub(super) fn encode(request: &ModelRequest<'_>) -> Result<Vec<u8>, serde_json::Error> {
+pub(crate) fn encode(
+    request: &ModelRequest<'_>,
+    config: &ProviderConfig,
+    facts: &ModelFacts,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let effort = config.reasoning_effort.as_deref();
+    // A request that speaks of reasoning to a model without it fails, and a server may not know the field.
+    let speaks = facts.reasoning == Reasoning::Effort || (facts.reasoning != Reasoning::None && effort.is_some());
     serde_json::to_vec(&Body {
         model: request.model,
         instructions: request.instructions,
-        input: Input(request.input),
-        tools: Tools(request.tools),
+        input: Input { request, provider: &config.id, facts },
+        tools: Tools { tools: request.tools, freeform: facts.freeform },
         tool_choice: "auto",
         parallel_tool_calls: true,
+        reasoning: speaks.then_some(Thinking { effort, summary: "auto" }),
+        max_output_tokens: config.max_output_tokens,
         stream: true,
         // Nothing is kept at the provider, so reasoning comes back sealed and is replayed from the history.
         store: false,
-        include: ["reasoning.encrypted_content"],
+        include: (facts.reasoning != Reasoning::None).then_some(["reasoning.encrypted_content"]),
         prompt_cache_key: request.cache_key,
     })
 }
@@ -38,60 +54,86 @@ struct Body<'a> {
     tools: Tools<'a>,
     tool_choice: &'static str,
     parallel_tool_calls: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Thinking<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<u64>,
     stream: bool,
     store: bool,
-    include: [&'static str; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    include: Option<[&'static str; 1]>,
     #[serde(skip_serializing_if = "str::is_empty")]
     prompt_cache_key: &'a str,
 }
 
-struct Input<'a>(&'a [Arc<HistoryItem>]);
+#[derive(Serialize)]
+struct Thinking<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'a str>,
+    summary: &'static str,
+}
+
+struct Input<'a> {
+    request: &'a ModelRequest<'a>,
+    provider: &'a str,
+    facts: &'a ModelFacts,
+}
 
 impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
-        for item in self.0 {
+        for item in self.request.input {
             match &**item {
-                // Reasoning that another dialect left in the history cannot be read here.
-                HistoryItem::Reasoning { raw, .. } => {
-                    if raw.get("type").and_then(|kind| kind.as_str()) == Some("reasoning") {
-                        list.serialize_element(raw)?;
+                HistoryItem::Reasoning { .. } => {
+                    let raw = own_reasoning(item, self.provider).filter(|raw| is_readable(raw));
+                    if let Some(raw) = raw.filter(|_| self.facts.reasoning != Reasoning::None) {
+                        list.serialize_element(&Unsigned(raw))?;
                     }
                 }
-                item => list.serialize_element(&WireItem::from(item))?,
+                HistoryItem::Message { text, .. } if text.is_empty() => {}
+                HistoryItem::CustomToolCall { call_id, name, input } if !self.facts.freeform => {
+                    let arguments = &freeform::arguments_of(input);
+                    list.serialize_element(&WireItem::FunctionCall { call_id, name, arguments })?;
+                }
+                HistoryItem::ToolOutput { call_id, output, .. } if !self.facts.freeform => {
+                    list.serialize_element(&WireItem::FunctionCallOutput { call_id, output })?;
+                }
+                item => {
+                    if let Some(item) = WireItem::new(item, self.facts) {
+                        list.serialize_element(&item)?;
+                    }
+                }
             }
         }
         list.end()
     }
 }
 
+/// Whether a reasoning item is one of this dialect that the provider can read again: sealed, or in plain text. One that is
+/// only a reference names something the provider was told not to keep.
+fn is_readable(raw: &Map<String, Value>) -> bool {
+    let sealed = raw.get("encrypted_content").and_then(Value::as_str).is_some_and(|sealed| !sealed.is_empty());
+    let plain = raw.get("content").and_then(Value::as_array).is_some_and(|content| !content.is_empty());
+    raw.get("type").and_then(Value::as_str) == Some("reasoning") && (sealed || plain)
+}
+
+/// A provider's own item without our mark on it.
+struct Unsigned<'a>(&'a Map<String, Value>);
+
+impl Serialize for Unsigned<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().filter(|(key, _)| *key != MADE_BY))
+    }
+}
+
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum WireItem<'a> {
-    Message {
-        role: Role,
-        content: [WirePart<'a>; 1],
-    },
-    FunctionCall {
-        call_id: &'a str,
-        name: &'a str,
-        arguments: &'a str,
-    },
-    FunctionCallOutput {
-        call_id: &'a str,
-        output: &'a str,
-    },
-    CustomToolCall {
-        call_id: &'a str,
-        name: &'a str,
-        input: &'a str,
-    },
-    CustomToolCallOutput {
-        call_id: &'a str,
-        output: &'a str,
-    },
-    #[serde(untagged)]
-    Raw(&'a serde_json::Value),
+    Message { role: Role, content: [WirePart<'a>; 1] },
+    FunctionCall { call_id: &'a str, name: &'a str, arguments: &'a str },
+    FunctionCallOutput { call_id: &'a str, output: &'a str },
+    CustomToolCall { call_id: &'a str, name: &'a str, input: &'a str },
+    CustomToolCallOutput { call_id: &'a str, output: &'a str },
 }
 
 #[derive(Serialize)]
@@ -99,39 +141,79 @@ enum WireItem<'a> {
 enum WirePart<'a> {
     InputText { text: &'a str },
     OutputText { text: &'a str },
+    InputImage { image_url: DataUrl<'a> },
 }
 
-impl<'a> From<&'a HistoryItem> for WireItem<'a> {
-    fn from(item: &'a HistoryItem) -> Self {
-        match item {
+/// An image within a URL.
+pub(crate) struct DataUrl<'a> {
+    pub(crate) media_type: &'a str,
+    pub(crate) data: &'a str,
+}
+
+impl Serialize for DataUrl<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("data:{};base64,{}", self.media_type, self.data))
+    }
+}
+
+impl<'a> WireItem<'a> {
+    /// An item that reads the same for every provider; `None` for reasoning, which does not.
+    fn new(item: &'a HistoryItem, facts: &ModelFacts) -> Option<Self> {
+        Some(match item {
             HistoryItem::Message { role: Role::Assistant, text } => {
                 Self::Message { role: Role::Assistant, content: [WirePart::OutputText { text }] }
             }
             HistoryItem::Message { role, text } => {
                 Self::Message { role: *role, content: [WirePart::InputText { text }] }
             }
-            HistoryItem::Reasoning { raw, .. } => Self::Raw(raw),
+            HistoryItem::Image { media_type, data } if facts.images => Self::Message {
+                role: Role::User,
+                content: [WirePart::InputImage { image_url: DataUrl { media_type, data } }],
+            },
+            HistoryItem::Image { .. } => {
+                Self::Message { role: Role::User, content: [WirePart::InputText { text: UNSEEN }] }
+            }
             HistoryItem::FunctionCall { call_id, name, arguments } => Self::FunctionCall { call_id, name, arguments },
             HistoryItem::CustomToolCall { call_id, name, input } => Self::CustomToolCall { call_id, name, input },
             HistoryItem::ToolOutput { call_id, custom: false, output } => Self::FunctionCallOutput { call_id, output },
             HistoryItem::ToolOutput { call_id, custom: true, output } => Self::CustomToolCallOutput { call_id, output },
-        }
+            HistoryItem::Reasoning { .. } => return None,
+        })
     }
 }
 
-struct Tools<'a>(&'a [ToolSpec]);
+struct Tools<'a> {
+    tools: &'a [ToolSpec],
+    freeform: bool,
+}
 
 impl Serialize for Tools<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(WireTool::from))
+        serializer.collect_seq(self.tools.iter().map(|tool| WireTool::new(tool, self.freeform)))
     }
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum WireTool<'a> {
-    Function { name: &'a str, description: &'a str, strict: bool, parameters: &'a serde_json::Value },
-    Custom { name: &'a str, description: &'a str, format: Grammar<'a> },
+    Function {
+        name: &'a str,
+        description: &'a str,
+        strict: bool,
+        parameters: &'a Value,
+    },
+    Custom {
+        name: &'a str,
+        description: &'a str,
+        format: Grammar<'a>,
+    },
+    #[serde(rename = "function")]
+    AsFunction {
+        name: &'a str,
+        description: Description<'a>,
+        strict: bool,
+        parameters: freeform::Schema,
+    },
 }
 
 #[derive(Serialize)]
@@ -141,16 +223,22 @@ struct Grammar<'a> {
     definition: &'a str,
 }
 
-impl<'a> From<&'a ToolSpec> for WireTool<'a> {
-    fn from(tool: &'a ToolSpec) -> Self {
+impl<'a> WireTool<'a> {
+    fn new(tool: &'a ToolSpec, freeform: bool) -> Self {
         match tool {
             ToolSpec::Function { name, description, parameters } => {
                 Self::Function { name, description, strict: false, parameters }
             }
-            ToolSpec::Freeform { name, description, grammar } => Self::Custom {
+            ToolSpec::Freeform { name, description, grammar } if freeform => Self::Custom {
                 name,
                 description,
                 format: Grammar { r#type: "grammar", syntax: "lark", definition: grammar },
+            },
+            ToolSpec::Freeform { name, description, grammar } => Self::AsFunction {
+                name,
+                description: Description { description, grammar },
+                strict: false,
+                parameters: freeform::SCHEMA,
             },
         }
     }
@@ -158,7 +246,9 @@ impl<'a> From<&'a ToolSpec> for WireTool<'a> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use std::sync::Arc;
+
+    use serde_json::json;
 
     use super::*;
 
@@ -169,8 +259,13 @@ mod tests {
             HistoryItem::Message { role: Role::User, text: "hi".into() },
             HistoryItem::Reasoning {
                 summary: "s".into(),
-                raw: json!({"type":"reasoning","id":"r","encrypted_content":"x"}),
+                raw: json!({"type":"reasoning","id":"r","encrypted_content":"x","_provider":"p"}),
             },
+            HistoryItem::Reasoning {
+                summary: "s".into(),
+                raw: json!({"type":"reasoning","id":"r","encrypted_content":"x","_provider":"other"}),
+            },
+            HistoryItem::Reasoning { summary: "s".into(), raw: json!({"type":"reasoning","id":"only a reference"}) },
             HistoryItem::Reasoning { summary: "s".into(), raw: json!({"type":"thinking"}) },
             HistoryItem::Message { role: Role::Assistant, text: "hello".into() },
             HistoryItem::FunctionCall { call_id: "c1".into(), name: "f".into(), arguments: "{}".into() },
@@ -185,12 +280,18 @@ mod tests {
             ToolSpec::Function { name: "f".into(), description: "d".into(), parameters: json!({"type":"object"}) },
             ToolSpec::Freeform { name: "p".into(), description: "d".into(), grammar: "start: x".into() },
         ];
-        let request = ModelRequest { model: "m", instructions: "i", input: &input, tools: &tools, cache_key: "k" };
-        let body: Value = serde_json::from_slice(&encode(&request).unwrap()).unwrap();
+        let request = ModelRequest { model: "gpt-5", instructions: "i", input: &input, tools: &tools, cache_key: "k" };
+        let config = ProviderConfig::new("p", "http://x");
+        let body = |facts: ModelFacts| -> Value {
+            serde_json::from_slice(&encode(&request, &config, &facts).unwrap()).unwrap()
+        };
+        let as_functions = body(ModelFacts { freeform: false, reasoning: Reasoning::None, ..ModelFacts::of("x") });
+        insta::assert_json_snapshot!("without_freeform_and_reasoning", as_functions);
+        let body = body(ModelFacts::of("gpt-5"));
         assert_eq!(
             body,
             json!({
-                "model": "m", "instructions": "i", "tool_choice": "auto", "parallel_tool_calls": true, "stream": true,
+                "model": "gpt-5", "instructions": "i", "reasoning": {"summary": "auto"}, "tool_choice": "auto", "parallel_tool_calls": true, "stream": true,
                 "store": false, "include": ["reasoning.encrypted_content"], "prompt_cache_key": "k",
                 "input": [
                     {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "be brief"}]},

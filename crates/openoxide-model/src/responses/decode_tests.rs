@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::{ModelEvent, remote::Decoder};
 
 fn decode(events: &[Value]) -> (Vec<ModelEvent>, Option<End>) {
     let bytes: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-    let mut decoder = Decoder::new();
+    let mut decoder = Decoder::new(Box::new(ResponsesReader::new(Freeform::none())));
     decoder.feed(bytes.as_bytes()).unwrap();
     (std::iter::from_fn(|| decoder.next_event()).collect(), decoder.end().cloned())
 }
@@ -72,9 +73,10 @@ fn calls_are_read_and_foreign_items_skipped() {
             {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{\"a\":1}"}}),
         json!({"type": "response.output_item.done", "item":
             {"type": "custom_tool_call", "id": "only-id", "name": "p", "input": "t"}}),
+        json!({"type": "response.completed"}),
     ]);
     assert_eq!(
-        events,
+        events[..events.len() - 1],
         [
             ModelEvent::ItemDone(HistoryItem::FunctionCall {
                 call_id: "c".into(),
@@ -115,7 +117,7 @@ fn every_way_to_end_is_told_apart() {
         (json!({"type": "error", "error": {"code": 500, "message": "nested"}}), failed(Some("500"), "nested")),
         (
             json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "content_filter"}}}),
-            Some(End::Incomplete(Some("content_filter".into()))),
+            Some(End::Incomplete { cause: Cause::ContentPolicy, reason: Some("content_filter".into()) }),
         ),
         (json!({"type": "response.queued"}), None),
     ] {
@@ -125,7 +127,7 @@ fn every_way_to_end_is_told_apart() {
 
 #[test]
 fn bad_lines_are_skipped() {
-    let mut decoder = Decoder::new();
+    let mut decoder = Decoder::new(Box::new(ResponsesReader::new(Freeform::none())));
     decoder.feed(b"data: [DONE]\n\ndata: {\"type\":\n\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"\xff\"}\n\n").unwrap();
     decoder.feed(b"data: {\"type\":\"response.output_text.delta\",\"delta\":\"ok\"}\n\n").unwrap();
     assert_eq!(decoder.next_event(), Some(ModelEvent::TextDelta("ok".into())));

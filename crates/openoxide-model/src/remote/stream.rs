@@ -1,10 +1,11 @@
 //! Performs one response: sends the body, reads the stream, and starts again where `failure` says it may help.
 //!
-//! Everything runs in whoever polls the stream, so that dropping it drops the connection. Two counts bound the attempts:
-//! `request_max_retries` for requests that got no stream, `stream_max_retries` for streams that broke; neither is
-//! reset, so there are never more than the sum of both plus one. An attempt that has completed an item is not
-//! repeated: the item is already in the caller's hands, and a second attempt would not say the same again. The caller can
-//! go on from there with a new request. Reasoning alone does not count: without the item it leads to it is void.
+//! Everything runs in whoever polls the stream, so that dropping it drops the connection. A count for each sort of
+//! failure bounds the attempts ([`Budget`]); none is reset, so the sum of them bounds the response. An attempt that has
+//! handed out an item is not repeated: the second would not say the same again. `events` holds done items back as long
+//! as it can, so that this is rare. When it happens and calls are among the items, the response ends there, and the
+//! caller goes on with what they come to; otherwise it fails. Reasoning does not count: without the item it leads to it
+//! is void.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,10 +15,12 @@ use reqwest::{Response, header::CONTENT_TYPE};
 
 use super::{
     Target,
-    decode::{Decoder, End},
-    failure::{Budget, Failure, backoff},
+    decode::Decoder,
+    delay::backoff,
+    events::End,
+    failure::{Budget, Failure},
 };
-use crate::{ModelError, ModelEvent, ModelStream, http::root_cause};
+use crate::{Freeform, HistoryItem, ModelError, ModelEvent, ModelStream, http::root_cause};
 
 /// Bytes taken in before events are handed out, so that a server that never pauses cannot hold them back.
 const BATCH: usize = 16 * 1024;
@@ -31,8 +34,8 @@ const DRAIN_TIME: Duration = Duration::from_secs(1);
 const DRAIN_AT_ONCE: Duration = Duration::from_millis(20);
 
 /// The events of one response. Nothing is sent before the first poll.
-pub(super) fn start(target: Arc<Target>, body: Bytes) -> ModelStream {
-    let run = Run { target, body, phase: Phase::Send, request_retries: 0, stream_retries: 0 };
+pub(super) fn start(target: Arc<Target>, body: Bytes, freeform: Freeform) -> ModelStream {
+    let run = Run { target, body, freeform, phase: Phase::Send, retries: Retries::default() };
     Box::pin(futures_util::stream::unfold(run, async |mut run| run.next().await.map(|item| (item, run))))
 }
 
@@ -40,15 +43,42 @@ pub(super) fn start(target: Arc<Target>, body: Bytes) -> ModelStream {
 struct Run {
     target: Arc<Target>,
     body: Bytes,
+    /// The tools whose calls come as a function and are handed out as text.
+    freeform: Freeform,
     phase: Phase,
-    request_retries: u32,
-    stream_retries: u32,
+    retries: Retries,
+}
+
+/// The attempts used of each budget.
+#[derive(Debug, Default)]
+struct Retries {
+    connect: u32,
+    request: u32,
+    stream: u32,
+    silence: u32,
+}
+
+impl Retries {
+    fn of(&mut self, budget: Budget) -> &mut u32 {
+        match budget {
+            Budget::Connect => &mut self.connect,
+            Budget::Request => &mut self.request,
+            Budget::Stream => &mut self.stream,
+            Budget::Silence => &mut self.silence,
+        }
+    }
+
+    fn sum(&self) -> u32 {
+        self.connect + self.request + self.stream + self.silence
+    }
 }
 
 enum Phase {
     Send,
     Pause(Duration),
     Read(Box<Attempt>),
+    /// What of a failed response is still to be handed out, last first; ends with its error.
+    Rest(Vec<Result<ModelEvent, ModelError>>),
     Done,
 }
 
@@ -71,11 +101,21 @@ impl Run {
                 }
                 Phase::Send => match self.send().await {
                     Ok(response) => {
-                        let attempt = Attempt { response, decoder: Decoder::new(), over: None };
-                        self.phase = Phase::Read(Box::new(attempt));
+                        let decoder = Decoder::new(self.target.reader(&self.freeform));
+                        self.phase = Phase::Read(Box::new(Attempt { response, decoder, over: None }));
                     }
-                    Err(failure) => return Some(self.fail(failure)),
+                    Err(failure) => self.fail(failure, None),
                 },
+                Phase::Rest(mut rest) => {
+                    let item = rest.pop();
+                    if !rest.is_empty() {
+                        self.phase = Phase::Rest(rest);
+                    }
+                    if let Some(Ok(ModelEvent::Retrying { delay_ms, .. })) = item {
+                        self.phase = Phase::Pause(Duration::from_millis(delay_ms));
+                    }
+                    return item;
+                }
                 Phase::Read(mut attempt) => {
                     if let Some(event) = attempt.decoder.next_event() {
                         // The good end is the last event: nothing is left to hand out after it.
@@ -84,14 +124,11 @@ impl Run {
                         } else {
                             self.phase = Phase::Read(attempt);
                         }
-                        return Some(Ok(event));
+                        return Some(Ok(self.signed(event)));
                     }
-                    let ended = attempt.over.take().or_else(|| self.ended(attempt.decoder.end()?));
-                    if let Some(mut failure) = ended {
-                        if attempt.decoder.is_committed() {
-                            failure.retry = None;
-                        }
-                        return Some(self.fail(failure));
+                    if let Some(failure) = attempt.over.take().or_else(|| self.ended(attempt.decoder.end()?)) {
+                        self.fail(failure, Some(&mut attempt.decoder));
+                        continue;
                     }
                     attempt.over = self.read(&mut attempt).await;
                     self.phase = Phase::Read(attempt);
@@ -101,7 +138,15 @@ impl Run {
     }
 
     fn ended(&self, end: &End) -> Option<Failure> {
-        Failure::from_end(&self.target.config.id, self.shown_url(), end)
+        Failure::from_end(&self.target.config, self.shown_url(), end)
+    }
+
+    /// Writes into reasoning who made it: nobody else can read it.
+    fn signed(&self, mut event: ModelEvent) -> ModelEvent {
+        if let ModelEvent::ItemDone(HistoryItem::Reasoning { raw: serde_json::Value::Object(raw), .. }) = &mut event {
+            raw.insert(super::MADE_BY.to_owned(), self.target.config.id.clone().into());
+        }
+        event
     }
 
     /// Sends the request and waits for the head of a good response.
@@ -116,25 +161,30 @@ impl Run {
         let sent = client.post(endpoint.url.clone()).headers(endpoint.headers.clone()).body(self.body.clone()).send();
         let response = match tokio::time::timeout(config.header_timeout, sent).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
-                let reason = root_cause(&error);
-                let url = endpoint.shown.clone();
-                let is_ours = error.is_builder();
-                let error = ModelError::Unreachable { url, reason, source: error.without_url() };
-                return Err(if is_ours { Failure::fatal(error) } else { Failure::retry(Budget::Request, error) });
-            }
+            Ok(Err(error)) => return Err(Failure::from_send(&endpoint.shown, error)),
             Err(_) => {
                 let url = endpoint.shown.clone();
                 return Err(Failure::fatal(ModelError::HeaderTimeout { url, limit: config.header_timeout }));
             }
         };
         let status = response.status();
-        if status.is_success() {
-            return Ok(response);
+        if !status.is_success() {
+            let headers = response.headers().clone();
+            let body = read_body(response).await;
+            return Err(Failure::from_status(config, status, &headers, &body));
         }
-        let headers = response.headers().clone();
-        let body = read_error_body(response).await;
-        Err(Failure::from_status(&config.id, status, &headers, &body))
+        // Other types than these two have been seen on true streams.
+        match content_type(&response) {
+            Some("text/html") => Err(Failure::fatal(ModelError::NotAStream {
+                url: endpoint.shown.clone(),
+                content_type: "text/html".to_owned(),
+            })),
+            Some("application/json") => {
+                let body = read_body(response).await;
+                Err(Failure::from_document(config, &endpoint.shown, &body))
+            }
+            _ => Ok(response),
+        }
     }
 
     /// Reads what has come into the decoder, waiting for the first of it. `Some` says that there will be no more, and why.
@@ -146,7 +196,7 @@ impl Run {
         let Attempt { response, decoder, .. } = attempt;
         let Ok(mut next) = tokio::time::timeout(limit, response.chunk()).await else {
             let url = self.shown_url().to_owned();
-            return Some(Failure::retry(Budget::Stream, ModelError::IdleTimeout { url, limit }));
+            return Some(Failure::retry(Budget::Silence, ModelError::IdleTimeout { url, limit }));
         };
         let mut taken = 0;
         loop {
@@ -178,27 +228,49 @@ impl Run {
         Failure::retry(Budget::Stream, ModelError::Dropped { url: self.shown_url().to_owned(), reason })
     }
 
-    /// Another attempt if the failure and the counts allow one, the error otherwise.
-    fn fail(&mut self, failure: Failure) -> Result<ModelEvent, ModelError> {
-        let config = &self.target.config;
-        let (used, max) = match failure.retry {
-            None => return Err(failure.error),
-            Some(Budget::Request) => (&mut self.request_retries, config.request_max_retries),
-            Some(Budget::Stream) => (&mut self.stream_retries, config.stream_max_retries),
-        };
-        if *used >= max {
-            return Err(failure.error);
+    /// Decides what follows a failed attempt, of which `decoder` is what it said.
+    fn fail(&mut self, failure: Failure, decoder: Option<&mut Decoder>) {
+        let Failure { error, retry, after } = failure;
+        let events = decoder.map(Decoder::events);
+        let is_committed = events.as_ref().is_some_and(|events| events.is_committed());
+        if let Some(budget) = retry.filter(|_| !is_committed) {
+            let limit = budget.limit(&self.target.config);
+            let used = self.retries.of(budget);
+            if *used < limit {
+                let delay = after.unwrap_or_else(|| backoff(*used));
+                let left = limit - *used;
+                *used += 1;
+                let attempt = self.retries.sum() + 1;
+                let retrying = ModelEvent::Retrying {
+                    attempt,
+                    max_attempts: attempt + left - 1,
+                    delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+                    reason: error.to_string(),
+                };
+                let shown = events.and_then(|events| events.shown());
+                let restarted = shown.map(|(kind, shown_bytes)| ModelEvent::Restarted { kind, shown_bytes });
+                self.phase = Phase::Rest([retrying].into_iter().chain(restarted).map(Ok).collect());
+                return;
+            }
         }
-        let delay = failure.after.unwrap_or_else(|| backoff(*used));
-        *used += 1;
-        let attempt = *used + 1;
-        self.phase = Phase::Pause(delay);
-        Ok(ModelEvent::Retrying {
-            attempt,
-            max_attempts: max + 1,
-            delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
-            reason: failure.error.to_string(),
-        })
+        let mut rest = Vec::new();
+        if let Some(events) = events {
+            let may_go_on = retry.is_some() && events.has_committed_call();
+            if may_go_on {
+                events.complete(false);
+            } else {
+                events.give_up();
+            }
+            rest.extend(std::iter::from_fn(|| events.next()).map(Ok));
+            if may_go_on {
+                rest.reverse();
+                self.phase = Phase::Rest(rest);
+                return;
+            }
+        }
+        rest.push(Err(error));
+        rest.reverse();
+        self.phase = Phase::Rest(rest);
     }
 
     fn shown_url(&self) -> &str {
@@ -206,15 +278,22 @@ impl Run {
     }
 }
 
+/// The media type of a response, without its parameters.
+fn content_type(response: &Response) -> Option<&str> {
+    let value = response.headers().get(CONTENT_TYPE)?.to_str().ok()?;
+    Some(value.split(';').next().unwrap_or_default().trim())
+}
+
 /// Why a body that ended had no last event.
 fn no_end(response: &Response) -> String {
-    match response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) {
-        Some(kind) if !kind.starts_with("text/event-stream") => format!("the answer is `{kind}` and no event stream"),
+    match content_type(response) {
+        Some(kind) if kind != "text/event-stream" => format!("the answer is `{kind}` and no event stream"),
         _ => "no last event came".into(),
     }
 }
 
-async fn read_error_body(mut response: Response) -> Vec<u8> {
+/// A body that is no stream, as far as it is worth reading.
+async fn read_body(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     let read = async {
         while let Ok(Some(chunk)) = response.chunk().await {

@@ -6,22 +6,22 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 
 use super::{
-    Responses,
+    HttpProvider,
     test_server::{After, Reply, Server},
 };
 use crate::{
-    ErrorKind, HistoryItem, HttpClient, ItemKind, ModelError, ModelEvent, ModelRequest, Provider, ProviderConfig, Role,
-    Secret, Usage,
+    Cause, ErrorKind, HistoryItem, HttpClient, ItemKind, ModelError, ModelEvent, ModelRequest, Provider,
+    ProviderConfig, Role, Secret, Usage,
 };
 
-fn provider(base_url: &str, change: impl FnOnce(&mut ProviderConfig)) -> Responses {
+fn provider(base_url: &str, change: impl FnOnce(&mut ProviderConfig)) -> HttpProvider {
     let mut config = ProviderConfig::new("test", base_url);
     change(&mut config);
-    Responses::new(config, HttpClient::new())
+    HttpProvider::new(config, HttpClient::new())
 }
 
 /// The events of one response, and how it ended.
-async fn run(provider: &Responses) -> (Vec<ModelEvent>, Option<ModelError>) {
+async fn run(provider: &HttpProvider) -> (Vec<ModelEvent>, Option<ModelError>) {
     let input = [Arc::new(HistoryItem::Message { role: Role::User, text: "hi".into() })];
     let request = ModelRequest { model: "m", instructions: "", input: &input, tools: &[], cache_key: "k" };
     let mut stream = provider.stream(request);
@@ -133,19 +133,21 @@ async fn the_retry_count_is_a_bound() {
 
 #[tokio::test]
 async fn what_cannot_get_better_fails_at_once_with_the_providers_words() {
-    for (status, body, kind) in [
-        ("400 Bad Request", r#"{"error":{"message":"bad","code":"context_length_exceeded"}}"#, ErrorKind::Input),
-        ("401 Unauthorized", r#"{"error":{"message":"bad"}}"#, ErrorKind::Denied),
-        ("403 Forbidden", r#"{"error":{"message":"bad"}}"#, ErrorKind::Denied),
-        ("404 Not Found", r#"{"error":{"message":"bad"}}"#, ErrorKind::Input),
-        ("429 Too Many Requests", r#"{"error":{"message":"bad","type":"insufficient_quota"}}"#, ErrorKind::Denied),
+    for (status, body, cause) in [
+        ("400 Bad Request", r#"{"error":{"message":"bad","code":"context_length_exceeded"}}"#, Cause::ContextLength),
+        ("400 Bad Request", r#"{"error":{"message":"bad"}}"#, Cause::BadRequest),
+        ("401 Unauthorized", r#"{"error":{"message":"bad"}}"#, Cause::Auth),
+        ("403 Forbidden", r#"{"error":{"message":"bad"}}"#, Cause::Forbidden),
+        ("404 Not Found", r#"{"error":{"message":"bad"}}"#, Cause::NotFound),
+        ("429 Too Many Requests", r#"{"error":{"message":"bad","type":"insufficient_quota"}}"#, Cause::Quota),
+        ("200 OK\r\ncontent-type: application/json", r#"{"error":{"message":"bad","code":401}}"#, Cause::Auth),
     ] {
         let server = Server::start([Reply::status(status, "", body)]).await;
         let (events, error) = run(&provider(&server.base_url, |_| {})).await;
         let error = error.unwrap();
         assert!(events.is_empty() && server.requests().len() == 1, "{status}: {events:?}");
         assert!(error.to_string().ends_with(": bad"), "{error}");
-        assert_eq!(error.kind(), kind, "{status}");
+        assert_eq!(error.cause(), cause, "{status}");
         assert!(error.hint().is_some(), "{status}");
     }
 }
@@ -172,20 +174,70 @@ async fn a_stream_that_breaks_before_an_item_is_done_starts_again() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_after_an_item_is_done_fails() {
-    let server = Server::start([Reply::cut(&[started(), done("kept")], After::Close)]).await;
+async fn an_item_that_nothing_was_shown_after_starts_again_and_says_so() {
+    let server = Server::start([
+        Reply::cut(&[started(), delta("whole"), done("whole")], After::Close),
+        Reply::events(&whole("again")),
+    ])
+    .await;
     let (events, error) = run(&provider(&server.base_url, |_| {})).await;
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(events[..2], [ModelEvent::ItemStarted(ItemKind::Message), ModelEvent::TextDelta("whole".into())]);
+    assert_eq!(events[2], ModelEvent::Restarted { kind: ItemKind::Message, shown_bytes: 5 });
+    assert!(matches!(events[3], ModelEvent::Retrying { attempt: 2, max_attempts: 6, .. }), "{:?}", events[3]);
+    assert_eq!(events[events.len() - 2..], good_end("again"));
+}
+
+#[tokio::test]
+async fn what_was_said_is_kept_when_no_attempt_is_left() {
+    let server = Server::start([Reply::cut(&[started(), done("kept")], After::Close)]).await;
+    let (events, error) = run(&provider(&server.base_url, |config| config.stream_max_retries = 0)).await;
     assert!(matches!(error, Some(ModelError::Dropped { .. })), "{error:?}");
     assert_eq!(events[1..], good_end("kept")[..1]);
     assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_stream_says_so() {
-    let server = Server::start([Reply::status("200 OK", "content-type: text/html\r\n", "<html>")]).await;
-    let (_, error) = run(&provider(&server.base_url, |config| config.stream_max_retries = 0)).await;
-    let error = error.unwrap().to_string();
-    assert!(error.contains("text/html"), "{error}");
+async fn a_stream_that_breaks_after_items_were_handed_out_is_not_repeated() {
+    let called = json!({"type": "response.output_item.done", "item":
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}});
+    let server = Server::start([
+        Reply::cut(&[done("a"), called, started(), delta("b")], After::Close),
+        Reply::cut(&[done("a"), started(), delta("b")], After::Close),
+    ])
+    .await;
+    let provider = provider(&server.base_url, |_| {});
+    // Its calls can be answered, so the response counts as ended there.
+    let (events, error) = run(&provider).await;
+    assert!(error.is_none(), "{error:?}");
+    assert!(events.contains(&ModelEvent::ItemDone(HistoryItem::FunctionCall {
+        call_id: "c".into(),
+        name: "f".into(),
+        arguments: "{}".into()
+    })));
+    assert_eq!(events.last(), Some(&ModelEvent::Completed { usage: Usage::default() }));
+    // Words alone cannot.
+    let (events, error) = run(&provider).await;
+    assert!(matches!(error, Some(ModelError::Dropped { .. })), "{error:?}");
+    assert_eq!((retries(&events), server.requests().len()), (0, 2));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_stream_says_so_at_once() {
+    let server = Server::start([Reply::status("200 OK", "content-type: text/html; charset=utf-8\r\n", "<html>")]).await;
+    let (events, error) = run(&provider(&server.base_url, |_| {})).await;
+    let error = error.unwrap();
+    assert!(events.is_empty() && error.to_string().contains("text/html"), "{error}");
+    assert_eq!(error.cause(), Cause::WrongServer);
+}
+
+#[tokio::test]
+async fn reasoning_says_who_made_it() {
+    let reasoned = json!({"type": "response.output_item.done", "item": {"type": "reasoning", "summary": []}});
+    let server = Server::start([Reply::events(&[reasoned, completed()])]).await;
+    let (events, _) = run(&provider(&server.base_url, |_| {})).await;
+    let ModelEvent::ItemDone(HistoryItem::Reasoning { raw, .. }) = &events[0] else { panic!("{events:?}") };
+    assert_eq!(raw["_provider"], "test");
 }
 
 #[tokio::test]
@@ -222,7 +274,7 @@ async fn a_refused_connection_ends_within_its_retries_and_names_the_address() {
     }))
     .await;
     let error = error.unwrap();
-    assert_eq!(retries(&events), 1);
+    assert_eq!((retries(&events), error.cause()), (1, Cause::Refused));
     assert!(error.to_string().contains(&format!("{base_url}/responses")), "{error}");
     assert!(!format!("{error} {error:?}").contains("secret-value"), "{error:?}");
     assert_eq!(error.kind(), ErrorKind::Unavailable);

@@ -1,0 +1,8 @@
+//! What is known beforehand: the built-in providers (`providers`) and facts about models by the beginning of their
+//! names (`models`). Everything here can be overridden by configuration; nothing here calls a provider.
+
+mod models;
+mod providers;
+
+pub use models::{FactOverrides, ModelFacts, Reasoning};
+pub use providers::Preset;

@@ -1,0 +1,414 @@
+//! Writes the body of a Messages request straight from the borrowed history.
+//!
+//! Cache breakpoints are set at the end of the tools, of the system prompt and of the last two user messages: four, the
+//! most that are allowed. Of the last two one was the last in the request before, so its prefix is found again.
+//! Field names: Anthropic API reference, `POST /v1/messages`.
+
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer, ser::SerializeSeq};
+use serde_json::{
+    Map, Value,
+    value::{RawValue, to_raw_value},
+};
+
+use crate::{
+    HistoryItem, ModelFacts, ModelRequest, ProviderConfig, Reasoning, ToolSpec,
+    freeform::{self, Description},
+    remote::{
+        MADE_BY,
+        history::{Given, Output, Turn, arguments_object, order, own_reasoning},
+    },
+};
+
+/// Most tokens asked for when configuration names no number: a request for more than a model's account may have at once
+/// is refused, and no step of an agent needs it.
+const MAX_TOKENS: u64 = 32_000;
+/// Least thinking that may be asked for.
+const LEAST_BUDGET: u64 = 1_024;
+
+/// The body as JSON.
+///
+/// # Errors
+///
+/// What serde says of a value that has no JSON form; none of today's has that.
+pub(crate) fn encode(
+    request: &ModelRequest<'_>,
+    config: &ProviderConfig,
+    facts: &ModelFacts,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let ordered = order(request, facts.images);
+    let messages = Messages::new(&ordered.turns, &config.id);
+    let max_tokens = config.max_output_tokens.unwrap_or_else(|| facts.max_output_tokens.min(MAX_TOKENS));
+    let effort = config.reasoning_effort.as_deref().filter(|effort| *effort != "none");
+    let is_off = config.reasoning_effort.as_deref() == Some("none") || !messages.may_think();
+    let thinking = match facts.reasoning {
+        _ if is_off => None,
+        Reasoning::Effort => Some(Thinking::Adaptive { display: "summarized" }),
+        Reasoning::Budget => effort.and_then(|effort| Thinking::within(effort, max_tokens)),
+        _ => None,
+    };
+    let speaks_of_effort = matches!(facts.reasoning, Reasoning::Effort);
+    serde_json::to_vec(&Body {
+        model: request.model,
+        max_tokens,
+        system: System(&ordered.system),
+        messages,
+        tools: Tools(request.tools),
+        thinking,
+        output_config: effort.filter(|_| speaks_of_effort).map(|effort| OutputConfig { effort }),
+        stream: true,
+    })
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    max_tokens: u64,
+    #[serde(skip_serializing_if = "System::is_empty")]
+    system: System<'a>,
+    #[serde(skip_serializing_if = "Tools::is_empty")]
+    tools: Tools<'a>,
+    messages: Messages<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<Thinking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig<'a>>,
+    stream: bool,
+}
+
+#[derive(Serialize)]
+struct OutputConfig<'a> {
+    effort: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Thinking {
+    Adaptive { display: &'static str },
+    Enabled { budget_tokens: u64 },
+}
+
+impl Thinking {
+    /// A budget for a word of effort; `None` where the response leaves no room for thinking.
+    fn within(effort: &str, max_tokens: u64) -> Option<Self> {
+        let asked = match effort {
+            "minimal" => LEAST_BUDGET,
+            "low" => 4_096,
+            "medium" => 10_000,
+            _ => 24_000,
+        };
+        let budget_tokens = asked.min(max_tokens / 2);
+        (budget_tokens >= LEAST_BUDGET).then_some(Self::Enabled { budget_tokens })
+    }
+}
+
+/// A mark up to which the provider keeps what it has read.
+#[derive(Debug, Serialize)]
+pub(crate) struct CacheControl {
+    r#type: &'static str,
+}
+
+impl CacheControl {
+    /// The one kind there is.
+    pub(crate) const EPHEMERAL: Self = Self { r#type: "ephemeral" };
+
+    fn when(is_marked: bool) -> Option<Self> {
+        is_marked.then_some(Self::EPHEMERAL)
+    }
+}
+
+struct System<'a>(&'a [&'a str]);
+
+impl System<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for System<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let last = self.0.len().saturating_sub(1);
+        serializer.collect_seq(
+            self.0
+                .iter()
+                .enumerate()
+                .map(|(at, text)| Block::Text { text, cache_control: CacheControl::when(at == last) }),
+        )
+    }
+}
+
+struct Tools<'a>(&'a [ToolSpec]);
+
+impl Tools<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Tools<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let last = self.0.len().saturating_sub(1);
+        serializer.collect_seq(self.0.iter().enumerate().map(|(at, tool)| {
+            let cache_control = CacheControl::when(at == last);
+            match tool {
+                ToolSpec::Function { name, description, parameters } => {
+                    WireTool::Function { name, description, input_schema: parameters, cache_control }
+                }
+                ToolSpec::Freeform { name, description, grammar } => WireTool::Freeform {
+                    name,
+                    description: Description { description, grammar },
+                    input_schema: freeform::SCHEMA,
+                    cache_control,
+                },
+            }
+        }))
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum WireTool<'a> {
+    Function {
+        name: &'a str,
+        description: &'a str,
+        input_schema: &'a Value,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    Freeform {
+        name: &'a str,
+        description: Description<'a>,
+        input_schema: freeform::Schema,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+}
+
+/// Messages that alternate between the two sides.
+struct Messages<'a> {
+    messages: Vec<Message<'a>>,
+    provider: &'a str,
+}
+
+enum Message<'a> {
+    User { outputs: &'a [Output<'a>], given: &'a [Given<'a>] },
+    Assistant(&'a [&'a HistoryItem]),
+}
+
+/// Stands before a history that begins with the model's words: the API wants the user's first.
+const OPENING: &[Given<'static>] = &[Given::Text("The conversation so far follows.")];
+
+impl<'a> Messages<'a> {
+    fn new(turns: &'a [Turn<'a>], provider: &'a str) -> Self {
+        let mut messages: Vec<Message<'a>> = Vec::with_capacity(turns.len() + 1);
+        for turn in turns {
+            match (turn, messages.last_mut()) {
+                (Turn::User(more), Some(Message::User { given, .. })) if given.is_empty() => *given = more,
+                (Turn::User(given), _) => messages.push(Message::User { outputs: &[], given }),
+                (Turn::Outputs(outputs), _) => messages.push(Message::User { outputs, given: &[] }),
+                (Turn::Assistant(said), last) => {
+                    // A response of nothing but another provider's reasoning leaves nothing to send.
+                    if Self::blocks(said, provider).next().is_none() {
+                        continue;
+                    }
+                    if last.is_none() {
+                        messages.push(Message::User { outputs: &[], given: OPENING });
+                    }
+                    messages.push(Message::Assistant(said));
+                }
+            }
+        }
+        Self { messages, provider }
+    }
+
+    fn blocks(said: &'a [&'a HistoryItem], provider: &'a str) -> impl Iterator<Item = Block<'a>> {
+        said.iter().filter_map(move |item| match item {
+            HistoryItem::Message { text, .. } => Some(Block::Text { text, cache_control: None }),
+            HistoryItem::FunctionCall { call_id, name, arguments } => {
+                Some(Block::ToolUse { id: safe_id(call_id), name, input: Input::new(arguments_object(arguments)) })
+            }
+            HistoryItem::CustomToolCall { call_id, name, input } => Some(Block::ToolUse {
+                id: safe_id(call_id),
+                name,
+                input: Input::new(freeform::arguments_of(input).into()),
+            }),
+            HistoryItem::Reasoning { .. } => {
+                own_reasoning(item, provider).filter(|raw| is_thinking(raw)).map(|raw| Block::Thinking(Unsigned(raw)))
+            }
+            HistoryItem::Image { .. } | HistoryItem::ToolOutput { .. } => None,
+        })
+    }
+
+    /// Whether thinking may be asked for: not in the middle of a turn whose calls were made without, as by another
+    /// provider. The API refuses that.
+    fn may_think(&self) -> bool {
+        for message in self.messages.iter().rev() {
+            match message {
+                Message::User { outputs: [], .. } => return true,
+                Message::User { .. } => {}
+                Message::Assistant(said) => {
+                    let begins_with_thought =
+                        matches!(Self::blocks(said, self.provider).next(), Some(Block::Thinking(_)));
+                    return begins_with_thought || !said.iter().any(|item| is_call(item));
+                }
+            }
+        }
+        true
+    }
+}
+
+fn is_call(item: &HistoryItem) -> bool {
+    matches!(item, HistoryItem::FunctionCall { .. } | HistoryItem::CustomToolCall { .. })
+}
+
+/// Whether the raw form is a block of this dialect.
+fn is_thinking(raw: &Map<String, Value>) -> bool {
+    matches!(raw.get("type").and_then(Value::as_str), Some("thinking" | "redacted_thinking"))
+}
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut users_left = self.messages.iter().filter(|message| matches!(message, Message::User { .. })).count();
+        let mut list = serializer.serialize_seq(Some(self.messages.len()))?;
+        for message in &self.messages {
+            match message {
+                Message::User { outputs, given } => {
+                    let mark = users_left <= 2;
+                    users_left -= 1;
+                    list.serialize_element(&WireMessage { role: "user", content: Blocks { outputs, given, mark } })?;
+                }
+                Message::Assistant(said) => {
+                    let content = Said { said, provider: self.provider };
+                    list.serialize_element(&WireMessage { role: "assistant", content })?;
+                }
+            }
+        }
+        list.end()
+    }
+}
+
+#[derive(Serialize)]
+struct WireMessage<C> {
+    role: &'static str,
+    content: C,
+}
+
+/// The blocks of one response.
+struct Said<'a> {
+    said: &'a [&'a HistoryItem],
+    provider: &'a str,
+}
+
+impl Serialize for Said<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(Messages::blocks(self.said, self.provider))
+    }
+}
+
+/// The blocks of a user message: the outputs of the calls first, as the API wants it.
+struct Blocks<'a> {
+    outputs: &'a [Output<'a>],
+    given: &'a [Given<'a>],
+    mark: bool,
+}
+
+impl Serialize for Blocks<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let last = (self.outputs.len() + self.given.len()).saturating_sub(1);
+        let mark = |at: usize| CacheControl::when(self.mark && at == last);
+        let outputs = self.outputs.iter().enumerate().map(|(at, output)| Block::ToolResult {
+            tool_use_id: safe_id(output.call_id),
+            content: output.text,
+            cache_control: mark(at),
+        });
+        let given = self.given.iter().enumerate().map(|(at, given)| {
+            let cache_control = mark(self.outputs.len() + at);
+            match *given {
+                Given::Image { media_type, data } => {
+                    Block::Image { source: Source { r#type: "base64", media_type, data }, cache_control }
+                }
+                other => Block::Text { text: other.text().unwrap_or_default(), cache_control },
+            }
+        });
+        serializer.collect_seq(outputs.chain(given))
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    Image {
+        source: Source<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    ToolUse {
+        id: Cow<'a, str>,
+        name: &'a str,
+        input: Input<'a>,
+    },
+    ToolResult {
+        tool_use_id: Cow<'a, str>,
+        content: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    /// As it came, its own type included.
+    #[serde(untagged)]
+    Thinking(Unsigned<'a>),
+}
+
+/// A provider's own block without our mark on it.
+struct Unsigned<'a>(&'a Map<String, Value>);
+
+impl Serialize for Unsigned<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().filter(|(key, _)| *key != MADE_BY))
+    }
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    r#type: &'static str,
+    media_type: &'a str,
+    data: &'a str,
+}
+
+/// The arguments of a call as the JSON object that they are, not as text.
+struct Input<'a>(Cow<'a, str>);
+
+impl<'a> Input<'a> {
+    fn new(object: Cow<'a, str>) -> Self {
+        Self(object)
+    }
+}
+
+impl Serialize for Input<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match serde_json::from_str::<&RawValue>(&self.0) {
+            Ok(object) => object.serialize(serializer),
+            // The text was an object when it was made; an empty one is the next best.
+            Err(_) => to_raw_value(&Map::new()).map_err(serde::ser::Error::custom)?.serialize(serializer),
+        }
+    }
+}
+
+/// An id in the letters that this API allows. Ids of other dialects may have more; both ends of a call change alike.
+fn safe_id(id: &str) -> Cow<'_, str> {
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !id.is_empty() && id.chars().all(is_safe) {
+        return id.into();
+    }
+    let safe: String = id.chars().map(|c| if is_safe(c) { c } else { '_' }).collect();
+    if safe.is_empty() { "call".into() } else { safe.into() }
+}
+
+#[cfg(test)]
+#[path = "body_tests.rs"]
+mod tests;

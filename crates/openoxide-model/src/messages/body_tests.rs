@@ -1,0 +1,85 @@
+//! What a request looks like on the wire.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::*;
+use crate::remote::fixtures::{history, request, tools};
+
+fn body_of(model: &str, input: &[Arc<HistoryItem>], change: impl FnOnce(&mut ProviderConfig)) -> Value {
+    let tools = tools();
+    let mut config = ProviderConfig::new("p", "http://x");
+    change(&mut config);
+    let facts = config.facts.apply(ModelFacts::of(model));
+    serde_json::from_slice(&encode(&request(model, input, &tools), &config, &facts).unwrap()).unwrap()
+}
+
+#[test]
+fn one_of_everything() {
+    insta::assert_json_snapshot!("everything", body_of("claude-sonnet-4-6", &history(), |_| {}));
+}
+
+#[test]
+fn no_more_than_four_marks_and_the_beginning_never_changes() {
+    let all = history();
+    let mut before: Option<Vec<Value>> = None;
+    for length in [3, 14, 16, 18] {
+        let mut body = body_of("claude-sonnet-4-6", &all[..length], |_| {});
+        assert!(body.to_string().matches("cache_control").count() <= 4, "{length}");
+        for message in body["messages"].as_array_mut().unwrap() {
+            for block in message["content"].as_array_mut().unwrap() {
+                block.as_object_mut().unwrap().remove("cache_control");
+            }
+        }
+        let now = body["messages"].as_array().unwrap().clone();
+        if let Some(before) = before {
+            // The last message may have grown; none before it may have changed.
+            let (_, whole) = before.split_last().unwrap();
+            assert_eq!(now[..whole.len()], *whole, "{length}");
+        }
+        before = Some(now);
+    }
+}
+
+#[test]
+fn thinking_is_asked_for_as_the_model_has_it() {
+    let with = |model: &str, effort: Option<&str>| {
+        let body = body_of(model, &history(), |config| config.reasoning_effort = effort.map(Into::into));
+        (body["thinking"].clone(), body["output_config"].clone())
+    };
+    let adaptive = json!({"type": "adaptive", "display": "summarized"});
+    assert_eq!(with("claude-opus-4-7", None), (adaptive.clone(), Value::Null));
+    assert_eq!(with("claude-opus-4-7", Some("high")), (adaptive, json!({"effort": "high"})));
+    assert_eq!(with("claude-opus-4-7", Some("none")), (Value::Null, Value::Null));
+    assert_eq!(with("claude-haiku-4-5", None), (Value::Null, Value::Null));
+    assert_eq!(with("claude-haiku-4-5", Some("low")), (json!({"type": "enabled", "budget_tokens": 4096}), Value::Null));
+    assert_eq!(with("some-model", Some("low")), (Value::Null, Value::Null));
+}
+
+#[test]
+fn a_turn_that_another_provider_began_goes_on_without_thinking() {
+    let all = history();
+    let other = |length: usize| {
+        let body = body_of("claude-opus-4-7", &all[..length], |config| config.id = "other".into());
+        assert!(!body["messages"].to_string().contains("thinking"), "reasoning of another provider is dropped");
+        body["thinking"].clone()
+    };
+    assert_eq!(other(14), Value::Null, "in the middle of the calls");
+    assert_ne!(other(18), Value::Null, "in the next turn");
+    assert_ne!(body_of("claude-opus-4-7", &all[..14], |_| {})["thinking"], Value::Null, "its own turn");
+}
+
+#[test]
+fn a_history_that_begins_with_the_model_gets_an_opening() {
+    let body = body_of("claude-opus-4-7", &history()[16..], |_| {});
+    let roles: Vec<&str> = body["messages"].as_array().unwrap().iter().filter_map(|m| m["role"].as_str()).collect();
+    assert_eq!(roles, ["user", "assistant", "user"]);
+}
+
+#[test]
+fn the_output_limit_is_always_there() {
+    assert_eq!(body_of("claude-opus-4-7", &history(), |_| {})["max_tokens"], 32_000);
+    assert_eq!(body_of("some-model", &history(), |_| {})["max_tokens"], 8_192);
+    assert_eq!(body_of("some-model", &history(), |config| config.max_output_tokens = Some(9))["max_tokens"], 9);
+}
