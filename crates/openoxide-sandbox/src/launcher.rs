@@ -89,12 +89,13 @@ impl Launcher {
         Err(SandboxError::Unavailable { mode: confinement.mode, tried })
     }
 
-    /// What can hold the mode, in the order in which it is tried: what worked last, then the best first.
+    /// The means, in the order in which they are tried: what worked last, then the best first. One that cannot hold the
+    /// mode is refused by the supervisor, which says so.
     pub(crate) fn backends(&self, mode: SandboxMode) -> impl Iterator<Item = Backend> + use<> {
         let (last, only) = (Backend::ALL[self.shared.worked.load(Ordering::Relaxed)], self.shared.only);
         let others = Backend::ALL.into_iter().filter(move |backend| *backend != last);
         let all = std::iter::once(last).chain(others);
-        let fitting = all.filter(move |backend| backend.can_hold(mode) && only.is_none_or(|only| only == *backend));
+        let fitting = all.filter(move |backend| only.is_none_or(|only| only == *backend));
         // Where nothing is confined there is nothing to choose.
         fitting.take(if mode == SandboxMode::DangerFullAccess { 1 } else { usize::MAX })
     }

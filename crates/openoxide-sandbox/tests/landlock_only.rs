@@ -51,6 +51,7 @@ fn it_is_not_enough_for_a_workspace_that_is_written() {
             let text = String::from_utf8(output.stderr).unwrap();
             assert_eq!(output.status.code(), Some(125), "{text}");
             assert!(text.contains("`workspace-write` cannot be enforced here"), "{text}");
+            assert!(text.contains("landlock alone cannot hold `workspace-write`"), "{text}");
             assert!(text.contains(openoxide_sandbox::mend()), "{text}");
         }
         assert!(!house.names("ws").contains(&"new".to_owned()));
