@@ -1,7 +1,7 @@
 """The MCP Inspector from its command line, and `mcpdo`, the scriptable client that comes with it.
 
-The Inspector's own command line declares no elicitation, so what it shows is a turn that completes without the command
-and a result that says nobody could be asked. It starts a server for each call. `mcpdo` keeps a connection and
+The Inspector's own command line declares no elicitation, so what it shows is a turn that stays in the sandbox and a
+result that says nobody could be asked about the rest. It starts a server for each call. `mcpdo` keeps a connection and
 lets a script answer, so it approves and replies, in both eras.
 
 usage: inspector.py NODE INSPECTOR_PACKAGE PROGRAM [ARGUMENT]...   (the server's command line last)
@@ -46,11 +46,12 @@ def command_line(inspector, server, era, directory):
         return
     called = inspector(
         *common, "--method", "tools/call", "--tool-name", "openoxide",
-        *call_arguments(prompt="run `touch unasked.txt`", cwd=directory), "--", *server)
+        *call_arguments(prompt="run `touch inside.txt`; create `.git/unasked` with `x`", cwd=directory), "--", *server)
     structured = called["result"]["structuredContent"]
     check(structured["status"] == "completed", structured)
     check([denial["reason"] for denial in structured["denials"]] == ["not_askable"], structured)
-    check(not os.path.exists(os.path.join(directory, "unasked.txt")), "the command did not run unasked")
+    check(os.path.exists(os.path.join(directory, "inside.txt")), "what stays in the sandbox ran")
+    check(not os.path.exists(os.path.join(directory, ".git/unasked")), "what leaves it was not done unasked")
 
 
 def mcpdo_conversation(mcpdo, server, era, directory):
@@ -67,7 +68,7 @@ def mcpdo_conversation(mcpdo, server, era, directory):
     try:
         listed = do("tools/list")["tools"]
         check([tool["name"] for tool in listed] == TOOLS, listed)
-        first = approved("openoxide", prompt=f"run `touch {era}-1.txt`", cwd=directory)
+        first = approved("openoxide", prompt=f"run `touch {era}-1.txt`", cwd=directory, approval_policy="untrusted")
         check(first["status"] == "completed", first)
         check(os.path.exists(os.path.join(directory, f"{era}-1.txt")), "the approved command ran")
         second = approved("openoxide-reply", prompt=f"run `touch {era}-2.txt`", thread_id=first["threadId"])

@@ -25,7 +25,7 @@ export async function converse({ listTools, call, person, label }) {
   assert.deepEqual(await listTools(), TOOLS);
   const directory = mkdtempSync(join(tmpdir(), "openoxide-client-"));
   try {
-    const first = await call("openoxide", { prompt: "run `touch approved.txt`", cwd: directory });
+    const first = await call("openoxide", { prompt: "run `touch approved.txt`", cwd: directory, approval_policy: "untrusted" });
     assert.ok(!first.result.isError, JSON.stringify(first.result));
     assert.equal(first.result.structuredContent.status, "completed");
     assert.equal(person.questions.length, 1);

@@ -39,7 +39,7 @@ async def converse(list_tools, call, person, label):
             return os.path.join(directory, name)
 
         structured, text, is_error, progress = await call(
-            "openoxide", {"prompt": "run `touch approved.txt`", "cwd": directory})
+            "openoxide", {"prompt": "run `touch approved.txt`", "cwd": directory, "approval_policy": "untrusted"})
         check(not is_error, text)
         check(structured["status"] == "completed", structured)
         check(len(person.questions) == 1, person.questions)

@@ -3,14 +3,22 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use futures_util::StreamExt as _;
+use openoxide_model::{HistoryItem, ModelError, ModelRequest, Provider, Role};
 use openoxide_sandbox::{
     Backend, Launcher, SandboxMode, SandboxPolicy, WorkspaceWrite, landlock_version, mend, visible_text,
 };
 use serde_json::{Value, json};
 
 use crate::Global;
+use crate::config::providers::{Chosen, KeySource};
 use crate::config::{self, Config};
+
+/// How long a provider may take to say its first word, and each next one.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Arguments of `openoxide doctor`.
 #[derive(Debug, clap::Args)]
@@ -18,6 +26,9 @@ pub(crate) struct DoctorArgs {
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
+    /// Ask the configured provider for a few words, to see that it answers. Costs a few tokens.
+    #[arg(long)]
+    providers: bool,
 }
 
 /// One thing that was looked at.
@@ -50,6 +61,9 @@ impl State {
 pub(crate) fn run(args: &DoctorArgs, global: &Global, exe: PathBuf) -> anyhow::Result<ExitCode> {
     let mut findings = configuration(global);
     findings.extend(sandbox(exe)?);
+    if args.providers {
+        findings.extend(provider(global));
+    }
     let mut out = std::io::stdout().lock();
     if args.json {
         let list: Vec<Value> = findings.iter().map(to_json).collect();
@@ -81,13 +95,74 @@ fn configuration(global: &Global) -> Vec<Finding> {
     let home = config::home();
     let file = home.as_ref().map(|home| home.join("config.toml"));
     let shown = file.as_ref().map_or_else(|| "no home directory".to_owned(), |file| file.display().to_string());
-    let loaded = Config::load(home.as_deref(), &global.config, global.model.as_deref());
+    let loaded = Config::load(global);
     let (state, detail, mend) = match loaded {
         Ok(_) if file.as_ref().is_some_and(|file| file.exists()) => (State::Works, format!("{shown} is read"), None),
         Ok(_) => (State::Works, format!("{shown} is not there; built-in values hold"), None),
         Err(error) => (State::Fails, format!("{error:#}"), Some("correct the file at the place named".to_owned())),
     };
     vec![Finding { what: "configuration".to_owned(), state, detail, mend }]
+}
+
+/// What the configured provider says to a short request; nothing more is to be found where configuration is broken.
+fn provider(global: &Global) -> Option<Finding> {
+    let config = Config::load(global).ok()?;
+    let home = config::home();
+    let what = format!("provider {}", config.provider_id(home.as_deref()));
+    let fails =
+        |detail: String, mend: Option<String>| Finding { what: what.clone(), state: State::Fails, detail, mend };
+    let (chosen, model) = match (config.chosen_provider(home.as_deref()), config.model_name(home.as_deref())) {
+        (Ok(chosen), Ok(model)) => (chosen, model),
+        (Err(error), _) | (_, Err(error)) => return Some(fails(format!("{error:#}"), None)),
+    };
+    let Chosen { config: Some(mut provider), key } = chosen else {
+        let detail = "a rule-based stand-in, not a language model; it needs nothing".to_owned();
+        let mend = "for a language model set model_provider, or the variable of a built-in provider's key".to_owned();
+        return Some(Finding { what, state: State::Note, detail, mend: Some(mend) });
+    };
+    let key = match key {
+        KeySource::None => "no key".to_owned(),
+        KeySource::Variable(name) => format!("key from {name}"),
+        KeySource::Stored => "stored key".to_owned(),
+        KeySource::Missing(name) => format!("no key in {name}"),
+    };
+    let url = &provider.base_url;
+    let about = format!("{model} at {url} ({}, {key})", provider.wire_api.as_str());
+    // One try, and not for long: a person waits.
+    (provider.request_max_retries, provider.stream_max_retries) = (0, 0);
+    (provider.header_timeout, provider.stream_idle_timeout) = (PATIENCE, PATIENCE);
+    let chosen = Chosen { config: Some(provider), key: KeySource::None };
+    Some(match ask(chosen.provider().as_ref(), &model) {
+        Ok(took) => Finding {
+            what,
+            state: State::Works,
+            detail: format!("{about} answers in {} ms", took.as_millis()),
+            mend: None,
+        },
+        Err(error) => fails(format!("{about}: {error}"), error.hint().map(str::to_owned)),
+    })
+}
+
+/// Asks for a few words; how long that took.
+fn ask(provider: &dyn Provider, model: &str) -> Result<Duration, ModelError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| ModelError::Config { reason: format!("cannot start the runtime: {error}") })?;
+    let begun = Instant::now();
+    runtime.block_on(async {
+        let prompt = HistoryItem::Message { role: Role::User, text: "Answer with the word: ready".to_owned() };
+        let mut stream = provider.stream(ModelRequest {
+            model,
+            instructions: "You are being tested. Answer in one word.",
+            input: &[Arc::new(prompt)],
+            tools: &[],
+            cache_key: "doctor",
+        });
+        while let Some(event) = stream.next().await {
+            event?;
+        }
+        Ok(begun.elapsed())
+    })
 }
 
 fn sandbox(exe: PathBuf) -> anyhow::Result<Vec<Finding>> {

@@ -4,7 +4,9 @@
 //! they need.
 
 mod config;
+mod config_cmd;
 mod doctor;
+mod login_cmd;
 mod mcp_server;
 mod rules_cmd;
 mod sandbox_cmd;
@@ -32,6 +34,9 @@ struct Global {
     /// Set a configuration key: dotted.key=value, the value in TOML or a plain word. Repeatable.
     #[arg(short = 'c', long = "config", value_name = "KEY=VALUE", global = true)]
     config: Vec<String>,
+    /// Use the settings of this profile, a table [profiles.NAME] of the configuration.
+    #[arg(short = 'p', long, value_name = "NAME", global = true)]
+    profile: Option<String>,
     /// The model to use.
     #[arg(short = 'm', long, value_name = "NAME", global = true)]
     model: Option<String>,
@@ -48,7 +53,8 @@ impl Global {
     fn forwarded(&self) -> Vec<String> {
         let config = self.config.iter().flat_map(|pair| ["-c".to_owned(), pair.clone()]);
         let model = self.model.iter().flat_map(|model| ["-m".to_owned(), model.clone()]);
-        config.chain(model).collect()
+        let profile = self.profile.iter().flat_map(|profile| ["--profile".to_owned(), profile.clone()]);
+        config.chain(model).chain(profile).collect()
     }
 }
 
@@ -62,6 +68,12 @@ enum Mode {
     Sandbox(sandbox_cmd::SandboxArgs),
     /// Tell what the approval rules say of commands.
     Rules(rules_cmd::RulesArgs),
+    /// Print the value of each configuration key that is set, and where it came from.
+    Config(config_cmd::ConfigArgs),
+    /// Store the key of a model provider, for its owner's eyes alone.
+    Login(login_cmd::LoginArgs),
+    /// Forget a stored key.
+    Logout(login_cmd::LogoutArgs),
     /// Tell what works here, and how to mend what does not.
     Doctor(doctor::DoctorArgs),
 }
@@ -89,6 +101,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Mode::McpServer(args) => mcp_server::run(&args, &cli.global, exe),
         Mode::Sandbox(args) => sandbox_cmd::run(args, &cli.global, exe),
         Mode::Rules(args) => rules_cmd::run(args, &cli.global),
+        Mode::Config(args) => config_cmd::run(&args, &cli.global),
+        Mode::Login(args) => login_cmd::login(&args),
+        Mode::Logout(args) => login_cmd::logout(&args),
         Mode::Doctor(args) => doctor::run(&args, &cli.global, exe),
         Mode::Try(args) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;

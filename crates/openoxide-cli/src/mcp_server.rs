@@ -63,7 +63,7 @@ impl McpServerArgs {
 /// Serves until the client goes away.
 pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow::Result<ExitCode> {
     let home = crate::config::home();
-    let config = Config::load(home.as_deref(), &global.config, global.model.as_deref())?;
+    let config = Config::load(global)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).min(4))
         .enable_all()
@@ -71,10 +71,10 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         .context("cannot start the async runtime")?;
     runtime.block_on(async {
         let cwd = crate::config::current_directory()?;
-        let provider = config.provider();
+        let provider = config.chosen_provider(home.as_deref())?.provider();
         let launcher = Launcher::new(exe, crate::config::surroundings(home.clone()));
         let ceiling = args.ceiling(&config, &cwd)?;
-        let mut core = CoreConfig::new(cwd, config.model_name(), provider, launcher);
+        let mut core = CoreConfig::new(cwd, config.model_name(home.as_deref())?, provider, launcher);
         core.ceiling = ceiling;
         core.default_sandbox = config.sandbox_mode();
         core.default_approval_policy = config.approval_policy();
@@ -89,6 +89,11 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         if let Some(tokens) = config.tool_output_token_limit {
             core.tool_output_token_limit = tokens;
         }
+        core.auto_compact_token_limit = config.model_auto_compact_token_limit;
+        core.compact_prompt = config.compact_prompt.clone();
+        core.limits.max_steps = config.max_steps.unwrap_or(core.limits.max_steps);
+        core.limits.max_turn_tokens = config.max_turn_tokens;
+        core.limits.max_turn_seconds = config.max_turn_seconds;
         if let Some(seconds) = config.mcp_server.approval_timeout_sec {
             core.approval_timeout = Duration::from_secs(seconds);
         }

@@ -9,7 +9,7 @@ use openoxide_core::{ApprovalPolicy, CommandRule, Request, SandboxMode, Verdict,
 use serde_json::json;
 
 use crate::Global;
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::sandbox_cmd::parse_mode;
 
 /// Arguments of `openoxide rules`.
@@ -55,7 +55,7 @@ pub(crate) fn parse_policy(text: &str) -> Result<ApprovalPolicy, String> {
 /// Judges and prints.
 pub(crate) fn run(args: RulesArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let What::Test(args) = args.what;
-    let config = Config::load(config::home().as_deref(), &global.config, global.model.as_deref())?;
+    let config = Config::load(global)?;
     let policy = args.policy.unwrap_or(config.approval_policy());
     let sandbox = args.sandbox.unwrap_or(config.sandbox_mode());
     let judge = |line: &str| verdict(policy, sandbox, config.rules(), line);

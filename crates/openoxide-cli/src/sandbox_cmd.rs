@@ -37,7 +37,7 @@ pub(crate) fn parse_mode(text: &str) -> Result<SandboxMode, String> {
 /// Runs the command; the exit code is its own.
 pub(crate) fn run(args: SandboxArgs, global: &Global, exe: PathBuf) -> anyhow::Result<ExitCode> {
     let home = config::home();
-    let config = Config::load(home.as_deref(), &global.config, global.model.as_deref())?;
+    let config = Config::load(global)?;
     let current = config::current_directory()?;
     let workspace = args.cwd.map_or_else(|| current.clone(), |cwd| current.join(cwd));
     if !workspace.is_dir() {

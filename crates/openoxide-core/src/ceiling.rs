@@ -199,6 +199,9 @@ mod tests {
             read_only_tools: false,
             tool_output_token_limit: None,
             project_doc_max_bytes: None,
+            max_turn_tokens: None,
+            max_turn_seconds: None,
+            max_steps: None,
         }
     }
 

@@ -44,6 +44,11 @@ pub struct Config {
     pub project_doc_max_bytes: usize,
     /// The most tokens of one tool's output given to the model, at 4 bytes each.
     pub tool_output_token_limit: usize,
+    /// The length of a thread, in tokens, from which on it is summed up; by default nine tenths of what the model can
+    /// read. 0 is never.
+    pub auto_compact_token_limit: Option<u64>,
+    /// What a summary is asked for with, in place of the built-in words.
+    pub compact_prompt: Option<String>,
     /// How long a question waits for its decision before it counts as denied.
     pub approval_timeout: Duration,
     /// Bounds.
@@ -68,6 +73,8 @@ impl Config {
             user_instructions: None,
             project_doc_max_bytes: 32 * 1024,
             tool_output_token_limit: 10_000,
+            auto_compact_token_limit: None,
+            compact_prompt: None,
             approval_timeout: Duration::from_secs(600),
             limits: Limits::default(),
         }
@@ -85,6 +92,9 @@ impl Config {
             read_only_tools: false,
             tool_output_token_limit: None,
             project_doc_max_bytes: None,
+            max_turn_tokens: None,
+            max_turn_seconds: None,
+            max_steps: None,
         }
     }
 }
@@ -102,6 +112,10 @@ pub struct Limits {
     pub max_queued_bytes: usize,
     /// Model requests of one turn.
     pub max_steps: u32,
+    /// Tokens that one turn reads and writes, over all its requests.
+    pub max_turn_tokens: Option<u64>,
+    /// Seconds that one turn may take, questions included.
+    pub max_turn_seconds: Option<u64>,
     /// Bytes of deltas that one reader of events may leave unread; what comes beyond is dropped.
     pub event_queue_bytes: usize,
     /// Commands that one thread keeps running in the background.
@@ -116,6 +130,8 @@ impl Default for Limits {
             max_prompt_bytes: 8 << 20,
             max_queued_bytes: 32 << 20,
             max_steps: 500,
+            max_turn_tokens: None,
+            max_turn_seconds: None,
             event_queue_bytes: 1 << 20,
             max_background_commands: 16,
         }
@@ -143,6 +159,12 @@ pub struct ThreadConfig {
     pub tool_output_token_limit: Option<usize>,
     /// In place of [`Config::project_doc_max_bytes`].
     pub project_doc_max_bytes: Option<usize>,
+    /// At most [`Limits::max_turn_tokens`].
+    pub max_turn_tokens: Option<u64>,
+    /// At most [`Limits::max_turn_seconds`].
+    pub max_turn_seconds: Option<u64>,
+    /// At most [`Limits::max_steps`].
+    pub max_steps: Option<u32>,
 }
 
 /// When a person is asked before something is done.

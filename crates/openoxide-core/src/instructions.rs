@@ -16,6 +16,32 @@ pub(crate) const INTERRUPTED_NOTE: &str = "<turn_interrupted>\nThe turn before t
 pub(crate) const CUT_OFF_OUTPUT: &str =
     "The turn ended before this call did. It may have been done in part, or not at all.";
 
+/// What a summary is asked for with, unless configuration says otherwise.
+pub(crate) const COMPACT_PROMPT: &str = "The conversation is about to be shortened: you will be given only what the \
+     person said and the summary that you write now. Write it for yourself, so that you can go on without asking again. Say \
+     what is to be reached and under which conditions, what has been done and where (paths, names, commands and their \
+     outcome), what was decided and why, what was tried and failed, and what comes next. Call no tool. Answer with the \
+     summary alone.";
+
+/// How the message begins that carries a summary.
+const SUMMARY_BEGIN: &str = "<compacted_conversation>\n";
+
+/// The message that carries a summary.
+pub(crate) fn summary_message(summary: &str) -> String {
+    format!(
+        "{SUMMARY_BEGIN}The conversation so far was shortened to save room. Above is what the person said; this is your own \
+         summary of what was done. Files may have changed since: look before building on it.\n\n{}\n</compacted_conversation>",
+        summary.trim()
+    )
+}
+
+/// Whether a message of the user's role was written here, and not by a person.
+pub(crate) fn is_ours(text: &str) -> bool {
+    [SUMMARY_BEGIN, "<environment_context>", "# AGENTS.md instructions for ", "<turn_interrupted>"]
+        .iter()
+        .any(|begin| text.starts_with(begin))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

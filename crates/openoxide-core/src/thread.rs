@@ -14,7 +14,7 @@ use openoxide_sandbox::{Confinement, SandboxPolicy};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-pub(crate) use self::turn_side::{StartedTurn, TurnStart};
+pub(crate) use self::turn_side::{Carried, StartedTurn, TurnStart};
 use crate::events::{EventReceiver, Hub, lock};
 use crate::rollout::Rollout;
 use crate::sessions::Sessions;

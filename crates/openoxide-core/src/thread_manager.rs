@@ -43,6 +43,13 @@ impl Core {
         }
     }
 
+    /// The length of a thread of this model, in tokens, from which on it is summed up.
+    pub(crate) fn compact_at(&self, model: &str) -> Option<u64> {
+        let limit = self.config.auto_compact_token_limit;
+        let limit = limit.unwrap_or_else(|| self.config.provider.facts(model).context_window / 10 * 9);
+        (limit > 0).then_some(limit)
+    }
+
     /// What commands of a thread may touch.
     pub(crate) fn sandbox_policy(&self, thread: &ThreadConfig) -> SandboxPolicy {
         SandboxPolicy {

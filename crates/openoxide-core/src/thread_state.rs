@@ -39,6 +39,8 @@ pub(crate) struct State {
     pub(crate) remembered: Remembered,
     /// The id of the next item.
     pub(crate) next_item_id: u64,
+    /// Tokens of the history as the model counted them last; 0 where it has not.
+    pub(crate) context_tokens: u64,
 }
 
 /// What the model is told ahead of the next prompt.
@@ -123,6 +125,7 @@ impl State {
             results: VecDeque::new(),
             remembered: Remembered::default(),
             next_item_id: 1,
+            context_tokens: 0,
         }
     }
 

@@ -69,6 +69,9 @@ pub(crate) fn start(manager: &Arc<ThreadManager>, era: Era, params: OpenoxidePar
         read_only_tools: false,
         tool_output_token_limit: overrides.tool_output_token_limit,
         project_doc_max_bytes: overrides.project_doc_max_bytes,
+        max_turn_tokens: overrides.max_turn_tokens,
+        max_turn_seconds: overrides.max_turn_seconds,
+        max_steps: overrides.max_steps,
     };
     begin(manager.start_thread(config), era, params.prompt)
 }

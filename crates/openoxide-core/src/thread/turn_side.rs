@@ -29,13 +29,28 @@ pub(crate) struct TurnStart {
     pub(crate) context_due: ContextDue,
     pub(crate) remembered: approvals::Remembered,
     pub(crate) next_item_id: u64,
+    /// Tokens of the history, as far as that is known.
+    pub(crate) context_tokens: u64,
+}
+
+/// What one turn leaves to the next.
+pub(crate) struct Carried {
+    pub(crate) remembered: approvals::Remembered,
+    pub(crate) next_item_id: u64,
+    pub(crate) context_tokens: u64,
 }
 
 impl Thread {
     /// The state a turn begins with.
     pub(crate) fn begin_turn(&self) -> TurnStart {
         let mut state = lock(&self.state);
+        // After a fork or a restart nobody has counted.
+        let context_tokens = match state.context_tokens {
+            0 => crate::turn::estimate(&state.history),
+            known => known,
+        };
         TurnStart {
+            context_tokens,
             context_due: state.context_due,
             remembered: std::mem::take(&mut state.remembered),
             next_item_id: state.next_item_id,
@@ -72,6 +87,16 @@ impl Thread {
         let item = Arc::new(item);
         lock(&self.rollout).append(&RolloutItem::ResponseItem(Arc::clone(&item)))?;
         self.remember(item);
+        Ok(())
+    }
+
+    /// Lets another history take the place of this one.
+    pub(crate) fn replace_history(&self, items: Vec<Arc<HistoryItem>>) -> io::Result<()> {
+        lock(&self.rollout).append(&RolloutItem::Compacted(items.clone()))?;
+        let mut state = lock(&self.state);
+        // It holds what the turn under way has done so far, in the summary's words.
+        state.finished_len = items.len();
+        state.history = Arc::new(items);
         Ok(())
     }
 
@@ -165,12 +190,7 @@ impl Thread {
     }
 
     /// Records and announces the end of the turn under way, and begins the next one, which is returned.
-    pub(crate) fn finish_turn(
-        &self,
-        result: TurnResult,
-        remembered: Option<approvals::Remembered>,
-        next_item_id: Option<u64>,
-    ) -> Option<StartedTurn> {
+    pub(crate) fn finish_turn(&self, result: TurnResult, carried: Option<Carried>) -> Option<StartedTurn> {
         self.record_end(&result);
         let result = Arc::new(result);
         let mut state = lock(&self.state);
@@ -178,11 +198,14 @@ impl Thread {
         for pending in state.pending.drain(..) {
             self.hub.emit(Event::ApprovalSettled { turn_id: pending.request.turn_id, id: pending.request.id });
         }
-        if let Some(remembered) = remembered {
-            state.remembered = remembered;
+        match carried {
+            Some(Carried { remembered, next_item_id, context_tokens }) => {
+                (state.remembered, state.next_item_id) = (remembered, next_item_id);
+                state.context_tokens = context_tokens;
+            }
+            // After a panic nobody knows which ids were given out; no turn gives out this many.
+            None => state.next_item_id += 1 << 32,
         }
-        // After a panic nobody knows which ids were given out; no turn gives out this many.
-        state.next_item_id = next_item_id.unwrap_or(state.next_item_id + (1 << 32));
         state.finished_len = state.history.len();
         state.running = None;
         state.keep_result(Arc::clone(&result));

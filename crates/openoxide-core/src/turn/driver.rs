@@ -6,23 +6,26 @@
 use std::collections::VecDeque;
 use std::io;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use openoxide_model::{HistoryItem, ModelRequest, ModelStream, Role, Usage};
+use openoxide_model::{Cause, HistoryItem, ModelRequest, ModelStream, Role, Usage};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Sleep, timeout};
 
+use super::compact::{self, Compaction, Summary};
 use super::repair::missing_outputs;
-use super::state::TurnState;
+use super::state::{Budget, Outcome, TurnState};
 use super::step::{Action, CallIndex, CallOutcome, Input, Prepared};
-use crate::approvals::{Question, Remembered, Rules};
+use crate::approvals::{Question, Rules};
 use crate::diff::TurnDiff;
 use crate::events::lock;
 use crate::rollout::{RolloutItem, TurnContext};
-use crate::thread::{StartedTurn, TurnStart};
+use crate::thread::{Carried, StartedTurn, TurnStart};
 use crate::thread_state::ContextDue;
 use crate::tools::{self, Plan, ToolContext};
 use crate::{
@@ -35,7 +38,7 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
     let mut next = Some(first);
     while let Some(turn) = next {
         let start = thread.begin_turn();
-        let (turn_id, started, begins) = (turn.turn_id, turn.started, thread.turn_begin());
+        let (turn_id, started) = (turn.turn_id, turn.started);
         let diff = Arc::new(Mutex::new(TurnDiff::default()));
         let driver = Box::pin(Driver::new(&thread, turn, start, Arc::clone(&diff)).run());
         let parts = match AssertUnwindSafe(driver).catch_unwind().await {
@@ -46,7 +49,7 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
             if let Some(ending) = thread.sessions.terminate(Some(turn_id)) {
                 tokio::spawn(ending);
             }
-            close_history(&thread, begins, parts.status, parts.left_over);
+            close_history(&thread, parts.status, parts.left_over);
         }
         let (files_changed, diff) = {
             let diff = lock(&diff);
@@ -63,15 +66,15 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
             duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             denials: parts.denials,
         };
-        next = thread.finish_turn(result, parts.remembered, parts.next_item_id);
+        next = thread.finish_turn(result, parts.carried);
         thread.sync_later();
     }
 }
 
 /// Makes the history of a turn that did not complete one that a provider takes: every call has an output, what was
 /// said to it is kept, and the model is told that it was stopped.
-fn close_history(thread: &Thread, begins: usize, status: TurnStatus, left_over: Vec<String>) {
-    let mut items = missing_outputs(&thread.history()[begins..]);
+fn close_history(thread: &Thread, status: TurnStatus, left_over: Vec<String>) {
+    let mut items = missing_outputs(&thread.history()[thread.turn_begin()..]);
     items.extend(left_over.into_iter().map(|text| HistoryItem::Message { role: Role::User, text }));
     if status == TurnStatus::Interrupted {
         let text = instructions::INTERRUPTED_NOTE.to_owned();
@@ -92,8 +95,8 @@ struct Parts {
     content: String,
     usage: Usage,
     denials: Vec<Denial>,
-    remembered: Option<Remembered>,
-    next_item_id: Option<u64>,
+    /// None where a panic has lost it.
+    carried: Option<Carried>,
     left_over: Vec<String>,
 }
 
@@ -104,8 +107,7 @@ impl Parts {
             content: "the turn failed inside openoxide; the thread is still usable, so try again".to_owned(),
             usage: Usage::default(),
             denials: Vec::new(),
-            remembered: None,
-            next_item_id: None,
+            carried: None,
             left_over: thread.seal(TurnStatus::Failed),
         }
     }
@@ -127,12 +129,15 @@ struct Driver<'a> {
     questions: FuturesUnordered<BoxFuture<'static, (CallIndex, Decision)>>,
     /// Inputs that are there already.
     ready: VecDeque<Input>,
+    /// The end of the turn's time, and how long that is in seconds.
+    deadline: Option<(Pin<Box<Sleep>>, u64)>,
 }
 
 /// A call got somewhere.
 enum Done {
     Prepared(CallIndex, Box<Plan>, Prepared),
     Run(CallIndex, CallOutcome),
+    Summarised(Result<Summary, String>),
 }
 
 impl<'a> Driver<'a> {
@@ -144,8 +149,17 @@ impl<'a> Driver<'a> {
             rules: Arc::clone(&core.rules),
             remembered: start.remembered,
         };
+        let budget = Budget {
+            max_steps: least(config.max_steps, Some(core.limits.max_steps)).unwrap_or(u32::MAX),
+            max_tokens: least(config.max_turn_tokens, core.limits.max_turn_tokens),
+            compact_at: thread.core.compact_at(&config.model),
+        };
+        let seconds = least(config.max_turn_seconds, core.limits.max_turn_seconds);
+        let deadline = seconds
+            .map(|seconds| (Box::pin(tokio::time::sleep_until(turn.started + Duration::from_secs(seconds))), seconds));
         Self {
-            state: TurnState::new(turn.turn_id, rules, core.limits.max_steps, start.next_item_id),
+            state: TurnState::new(turn.turn_id, rules, budget, start.context_tokens, start.next_item_id),
+            deadline,
             context_due: start.context_due,
             cache_key: thread.id().to_string(),
             thread,
@@ -196,9 +210,9 @@ impl<'a> Driver<'a> {
     }
 
     fn into_parts(self, status: TurnStatus, left_over: Vec<String>) -> Parts {
-        let (content, usage, denials, remembered, next_item_id) = self.state.into_parts();
-        let (remembered, next_item_id) = (Some(remembered), Some(next_item_id));
-        Parts { status, content, usage, denials, remembered, next_item_id, left_over }
+        let Outcome { content, usage, denials, remembered, next_item_id, context_tokens } = self.state.into_outcome();
+        let carried = Some(Carried { remembered, next_item_id, context_tokens });
+        Parts { status, content, usage, denials, carried, left_over }
     }
 
     /// Writes what the turn runs with and, ahead of a thread's first prompt, what the model is to know.
@@ -224,7 +238,7 @@ impl<'a> Driver<'a> {
     async fn next_input(&mut self, interrupted: &mut bool) -> Input {
         // A provider may have thousands of events at hand; this gives other tasks their share.
         tokio::task::coop::consume_budget().await;
-        let Self { turn, stream, work, exclusive, questions, .. } = self;
+        let Self { turn, stream, work, exclusive, questions, deadline, .. } = self;
         // Cancel-safe throughout: the interrupt is a flag, streams and sets of futures keep what is not taken, and the
         // exclusive call is polled by reference. The interrupt is looked at first and once.
         tokio::select! {
@@ -237,11 +251,13 @@ impl<'a> Driver<'a> {
                 Some(Ok(event)) => Input::Model(event),
                 Some(Err(error)) => {
                     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-                    Input::ModelFailed(format!("{error}{hint}"))
+                    let is_too_long = error.cause() == Cause::ContextLength;
+                    Input::ModelFailed { message: format!("{error}{hint}"), is_too_long }
                 }
-                None => Input::ModelFailed(
-                    "the model's response ended before it was complete; send the prompt again".to_owned(),
-                ),
+                None => Input::ModelFailed {
+                    message: "the model's response ended before it was complete; send the prompt again".to_owned(),
+                    is_too_long: false,
+                },
             },
             done = poll_some(exclusive.as_mut()) => {
                 *exclusive = None;
@@ -249,6 +265,7 @@ impl<'a> Driver<'a> {
             }
             Some(done) = work.next(), if !work.is_empty() => self.done(done),
             Some((call, decision)) = questions.next(), if !questions.is_empty() => Input::Decided(call, decision),
+            seconds = out_of_time(deadline) => Input::OutOfTime(seconds),
         }
     }
 
@@ -259,6 +276,7 @@ impl<'a> Driver<'a> {
                 Input::Prepared(call, prepared)
             }
             Done::Run(call, outcome) => Input::CallDone(call, outcome),
+            Done::Summarised(summary) => Input::Summarised(summary),
         }
     }
 
@@ -268,6 +286,8 @@ impl<'a> Driver<'a> {
             Action::Emit(event) => self.thread.hub.emit(event),
             Action::RequestModel => self.request(),
             Action::DropModel => self.stream = None,
+            Action::Summarise => self.summarise(),
+            Action::Compact(summary) => self.compact(&summary)?,
             Action::Prepare(call) => self.prepare(call),
             Action::Ask(questions) => self.ask(questions),
             Action::Run(call, item_id) => self.run_call(call, item_id),
@@ -309,6 +329,27 @@ impl<'a> Driver<'a> {
             tools: core.tools(config).specs(),
             cache_key: &self.cache_key,
         }));
+    }
+
+    fn summarise(&mut self) {
+        let (core, config) = (&self.thread.core, self.thread.config());
+        let compaction = Compaction {
+            provider: Arc::clone(&core.config.provider),
+            model: config.model.clone(),
+            instructions: config.base_instructions.as_deref().unwrap_or(instructions::BASE).to_owned(),
+            tools: core.tools(config).specs().into(),
+            cache_key: self.cache_key.clone(),
+            prompt: core.config.compact_prompt.as_deref().unwrap_or(instructions::COMPACT_PROMPT).to_owned(),
+        };
+        let history = self.thread.history().to_vec();
+        self.work.push(compaction.summarise(history).map(Done::Summarised).boxed());
+    }
+
+    /// Lets a summary take the history's place. What a thread begins with is read anew: it may have changed.
+    fn compact(&self, summary: &str) -> io::Result<()> {
+        let (core, config) = (&self.thread.core, self.thread.config());
+        let (beginning, _) = context::due(ContextDue::Everything, &core.config, core.shell, config);
+        self.thread.replace_history(compact::compacted(beginning, &self.thread.history(), summary))
     }
 
     fn context(&self, call: CallIndex) -> ToolContext {
@@ -395,6 +436,28 @@ impl<'a> Driver<'a> {
         let running =
             tools::run(self.context(call), plan, item_id).map(move |outcome| Done::Run(call, outcome)).boxed();
         if exclusive { self.exclusive = Some(running) } else { self.work.push(running) }
+    }
+}
+
+/// Ready when the time is over; never where there is no end to it. Says how many seconds it was.
+async fn out_of_time(deadline: &mut Option<(Pin<Box<Sleep>>, u64)>) -> u64 {
+    match deadline {
+        Some((sleep, seconds)) => {
+            sleep.await;
+            let seconds = *seconds;
+            // Told once.
+            *deadline = None;
+            seconds
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// The smaller of two limits that may not be there.
+fn least<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use openoxide_model::{HistoryItem, ItemKind, ModelEvent, Role, Usage};
 
 use self::calls::{Slot, Stage};
+use super::compact::Summary;
 use super::step::{Action, CallIndex, Input, ToolCall};
 use crate::approvals::{Remembered, Rules};
 use crate::{Denial, Event, TurnId, TurnItem, TurnItemKind, TurnStatus};
@@ -20,8 +21,14 @@ pub(crate) struct TurnState {
     turn_id: TurnId,
     rules: Rules,
     phase: Phase,
+    budget: Budget,
     steps: u32,
-    max_steps: u32,
+    /// Tokens that the next request will have at least; 0 where that is not known.
+    context_tokens: u64,
+    /// Whether this turn's history was shortened because the model refused it.
+    is_recovering: bool,
+    /// Whether the model wants to be asked again with what it has said.
+    is_paused: bool,
     next_item_id: u64,
     /// The message or reasoning under way.
     open: Option<(u64, ItemKind)>,
@@ -35,9 +42,21 @@ pub(crate) struct TurnState {
     denials: Vec<Denial>,
 }
 
+/// How far a turn may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Budget {
+    /// Requests to the model.
+    pub(crate) max_steps: u32,
+    /// Tokens read and written, over all requests.
+    pub(crate) max_tokens: Option<u64>,
+    /// The length of history, in tokens, from which on it is summed up first.
+    pub(crate) compact_at: Option<u64>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Fresh,
+    Compacting,
     Streaming,
     Calling,
     /// Ends with this once the exclusive call that runs is over.
@@ -45,17 +64,30 @@ enum Phase {
     Ended(TurnStatus),
 }
 
+/// What a turn came to, and what goes back to its thread.
+pub(crate) struct Outcome {
+    pub(crate) content: String,
+    pub(crate) usage: Usage,
+    pub(crate) denials: Vec<Denial>,
+    pub(crate) remembered: Remembered,
+    pub(crate) next_item_id: u64,
+    pub(crate) context_tokens: u64,
+}
+
 type Actions = Vec<Action>;
 
 impl TurnState {
-    /// A turn that has not begun, of at most so many requests to the model; item ids count from `next_item_id`.
-    pub(crate) fn new(turn_id: TurnId, rules: Rules, max_steps: u32, next_item_id: u64) -> Self {
+    /// A turn that has not begun, on a history of so many tokens; item ids count from `next_item_id`.
+    pub(crate) fn new(turn_id: TurnId, rules: Rules, budget: Budget, context_tokens: u64, next_item_id: u64) -> Self {
         Self {
             turn_id,
             rules,
             phase: Phase::Fresh,
+            budget,
             steps: 0,
-            max_steps,
+            context_tokens,
+            is_recovering: false,
+            is_paused: false,
             next_item_id,
             open: None,
             held: Vec::new(),
@@ -78,17 +110,23 @@ impl TurnState {
         &self.calls[index].call
     }
 
-    /// The result's parts: content, usage, denials; and what goes back to the thread.
-    pub(crate) fn into_parts(self) -> (String, Usage, Vec<Denial>, Remembered, u64) {
-        let content = self.failure.unwrap_or(self.content);
-        (content, self.usage, self.denials, self.rules.remembered, self.next_item_id)
+    /// What it came to.
+    pub(crate) fn into_outcome(self) -> Outcome {
+        Outcome {
+            content: self.failure.unwrap_or(self.content),
+            usage: self.usage,
+            denials: self.denials,
+            remembered: self.rules.remembered,
+            next_item_id: self.next_item_id,
+            context_tokens: self.context_tokens,
+        }
     }
 
     /// Takes what happened and adds what is to be done.
     pub(crate) fn handle(&mut self, input: Input, actions: &mut Actions) {
         match (self.phase, input) {
             (Phase::Fresh, Input::Start(prompt)) => {
-                actions.push(user_message(prompt));
+                self.steers.insert(0, prompt);
                 self.next_step(actions);
             }
             (Phase::Ended(TurnStatus::Completed), Input::Steer(texts)) => {
@@ -111,8 +149,20 @@ impl TurnState {
             }
             (Phase::Stopping(_), _) => {}
             (Phase::Streaming, Input::Model(event)) => self.handle_model(event, actions),
-            (_, Input::ModelFailed(message)) => {
+            // Once: what is too long even when it is short stays so.
+            (Phase::Streaming, Input::ModelFailed { is_too_long: true, message }) if !self.is_recovering => {
+                self.is_recovering = true;
                 self.failure = Some(message);
+                actions.push(Action::DropModel);
+                self.summarise("the model cannot read a conversation of this length", actions);
+            }
+            (_, Input::ModelFailed { message, .. }) => {
+                self.failure = Some(message);
+                self.stop(TurnStatus::Failed, actions);
+            }
+            (Phase::Compacting, Input::Summarised(summary)) => self.handle_summary(summary, actions),
+            (_, Input::OutOfTime(seconds)) => {
+                self.exhaust(&format!("all of its {seconds} s (max_turn_seconds)"));
                 self.stop(TurnStatus::Failed, actions);
             }
             (_, Input::Interrupt) => self.stop(TurnStatus::Interrupted, actions),
@@ -139,8 +189,14 @@ impl TurnState {
                     format!("the model is asked again in {delay_ms} ms ({attempt} of {max_attempts}): {reason}");
                 actions.push(Action::Emit(Event::Warning { turn_id: self.turn_id, message }));
             }
+            ModelEvent::Restarted { shown_bytes, .. } => {
+                let message = format!("the answer broke off after {shown_bytes} bytes and starts again");
+                actions.push(Action::Emit(Event::Warning { turn_id: self.turn_id, message }));
+            }
+            ModelEvent::Paused => self.is_paused = true,
             ModelEvent::Completed { usage } => {
                 self.usage += usage;
+                self.context_tokens = usage.input_tokens + usage.output_tokens;
                 self.open = None;
                 self.held.clear();
                 actions.push(Action::DropModel);
@@ -229,24 +285,71 @@ impl TurnState {
 
     fn next_step(&mut self, actions: &mut Actions) {
         self.calls.clear();
-        actions.extend(self.steers.drain(..).map(user_message));
-        if self.steps == self.max_steps {
-            self.failure = Some(format!(
-                "the turn has used all of its {} model requests; send `continue` to go on from here",
-                self.max_steps
-            ));
+        let Budget { max_steps, max_tokens, compact_at } = self.budget;
+        let spent = self.usage.input_tokens + self.usage.output_tokens;
+        let used_up = match max_tokens {
+            _ if self.steps == max_steps => Some(format!("all of its {max_steps} model requests (max_steps)")),
+            Some(most) if spent >= most => Some(format!("{spent} of its {most} tokens (max_turn_tokens)")),
+            _ => None,
+        };
+        if let Some(what) = used_up {
+            actions.extend(self.steers.drain(..).map(user_message));
+            self.exhaust(&what);
             return self.stop(TurnStatus::Failed, actions);
         }
+        if compact_at.is_some_and(|at| self.context_tokens >= at) {
+            let message = format!("the conversation has {} tokens", self.context_tokens);
+            return self.summarise(&message, actions);
+        }
+        actions.extend(self.steers.drain(..).map(user_message));
         self.steps += 1;
         self.phase = Phase::Streaming;
         actions.push(Action::RequestModel);
+    }
+
+    /// Notes that the turn has used up what it was given. What the agent said last is told as well: it is what there is.
+    fn exhaust(&mut self, what: &str) {
+        let mut message = format!("the turn has used {what}; what it did stands, and `continue` goes on from here");
+        if !self.content.is_empty() {
+            message.push_str("\n\nThe agent's last words: ");
+            message.push_str(&self.content);
+        }
+        self.failure = Some(message);
+    }
+
+    fn summarise(&mut self, why: &str, actions: &mut Actions) {
+        self.phase = Phase::Compacting;
+        let message = format!("{why}, so it is summed up first");
+        actions.push(Action::Emit(Event::Warning { turn_id: self.turn_id, message }));
+        actions.push(Action::Summarise);
+    }
+
+    fn handle_summary(&mut self, summary: Result<Summary, String>, actions: &mut Actions) {
+        // Known again with the next response.
+        self.context_tokens = 0;
+        match summary {
+            Ok(Summary { text, usage }) => {
+                self.usage += usage;
+                self.failure = None;
+                actions.push(Action::Compact(text));
+                actions.push(Action::Emit(Event::Usage { turn_id: self.turn_id, usage: self.usage }));
+            }
+            // What the model said of the length is the reason to tell.
+            Err(_) if self.failure.is_some() => return self.stop(TurnStatus::Failed, actions),
+            Err(error) => {
+                self.budget.compact_at = None;
+                let message = format!("the conversation could not be summed up and stays as it is: {error}");
+                actions.push(Action::Emit(Event::Warning { turn_id: self.turn_id, message }));
+            }
+        }
+        self.next_step(actions);
     }
 
     /// Ends the turn, after the exclusive call that runs if there is one: a patch is done whole or not at all.
     fn stop(&mut self, status: TurnStatus, actions: &mut Actions) {
         match self.phase {
             Phase::Streaming => actions.push(Action::DropModel),
-            Phase::Calling => actions.push(Action::StopCalls),
+            Phase::Calling | Phase::Compacting => actions.push(Action::StopCalls),
             _ => {}
         }
         let patching = self.calls.iter().any(|slot| slot.stage == Stage::Running && slot.exclusive);

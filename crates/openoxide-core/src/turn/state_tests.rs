@@ -5,7 +5,8 @@ use std::sync::Arc;
 use openoxide_model::{HistoryItem, ItemKind, ModelEvent, Role, Usage};
 use openoxide_sandbox::SandboxMode;
 
-use super::state::TurnState;
+use super::compact::Summary;
+use super::state::{Budget, TurnState};
 use super::step::{Action, CallOutcome, Input, Prepared};
 use crate::approvals::{Question, Remembered, Rules};
 use crate::{ApprovalAction, ApprovalPolicy, Decision, DenialReason, Event, ItemStatus, TurnId, TurnItemKind};
@@ -17,9 +18,13 @@ struct Machine {
 
 impl Machine {
     fn new(policy: ApprovalPolicy) -> Self {
+        Self::with(policy, Budget { max_steps: 3, max_tokens: None, compact_at: None }, 0)
+    }
+
+    fn with(policy: ApprovalPolicy, budget: Budget, context_tokens: u64) -> Self {
         let sandbox = SandboxMode::WorkspaceWrite;
         let rules = Rules { policy, sandbox, rules: Arc::default(), remembered: Remembered::default() };
-        Self { state: TurnState::new(TurnId::new(), rules, 3, 1), log: Vec::new() }
+        Self { state: TurnState::new(TurnId::new(), rules, budget, context_tokens, 1), log: Vec::new() }
     }
 
     fn started(policy: ApprovalPolicy) -> Self {
@@ -60,6 +65,8 @@ fn short(action: &Action) -> String {
         Action::Append(other) => format!("append {other:?}"),
         Action::RequestModel => "request".into(),
         Action::DropModel => "drop model".into(),
+        Action::Summarise => "summarise".into(),
+        Action::Compact(summary) => format!("compact {summary}"),
         Action::Prepare(call) => format!("prepare {call}"),
         Action::Ask(questions) => {
             let calls: Vec<_> = questions.iter().map(|(call, _)| call.to_string()).collect();
@@ -125,7 +132,7 @@ fn a_message_is_written_before_it_is_announced_and_ends_the_turn() {
     assert_eq!(machine.say(ModelEvent::TextDelta("he".into())), ["delta 1: he"]);
     assert_eq!(machine.say(message("hello")), ["append message: hello", "completed 1"]);
     assert_eq!(machine.say(completed()), ["drop model", "usage 2", "end Completed"]);
-    assert_eq!(machine.state.into_parts().0, "hello");
+    assert_eq!(machine.state.into_outcome().content, "hello");
 }
 
 #[test]
@@ -137,7 +144,7 @@ fn the_content_is_the_last_message_that_says_something() {
     machine.step(Input::CallDone(0, done("ok")));
     machine.say(message("  "));
     assert_eq!(machine.say(completed()).last().unwrap(), "end Completed");
-    assert_eq!(machine.state.into_parts().0, "the answer");
+    assert_eq!(machine.state.into_outcome().content, "the answer");
 }
 
 #[test]
@@ -152,9 +159,9 @@ fn reasoning_is_kept_with_the_item_that_follows_it_or_not_at_all() {
         ["started 2", "append reasoning: one", "completed 1", "append message: hi", "completed 2"]
     );
     machine.say(reasoning("alone"));
-    let log = machine.step(Input::ModelFailed("broken".into()));
+    let log = machine.step(Input::ModelFailed { message: "broken".into(), is_too_long: false });
     assert_eq!(log, ["drop model", "end Failed"]);
-    assert_eq!(machine.state.into_parts().0, "broken");
+    assert_eq!(machine.state.into_outcome().content, "broken");
 }
 
 #[test]
@@ -233,7 +240,7 @@ fn a_denial_reaches_the_model_and_the_result() {
     let log = machine.step(Input::Decided(0, deny));
     assert!(log[0].contains("was not run: nobody answered the question in time"), "{log:?}");
     assert_eq!(log[1..], ["completed 1 Declined", "request"]);
-    let (_, _, denials, _, _) = machine.state.into_parts();
+    let denials = machine.state.into_outcome().denials;
     assert_eq!((denials[0].what.as_str(), denials[0].reason), ("rm x", DenialReason::TimedOut));
 }
 
@@ -318,7 +325,7 @@ fn the_steps_of_a_turn_are_bounded() {
         machine.step(Input::CallDone(0, done("x")));
     }
     assert_eq!(machine.log.last().unwrap(), "end Failed");
-    assert!(machine.state.into_parts().0.contains("all of its 3 model requests"));
+    assert!(machine.state.into_outcome().content.contains("all of its 3 model requests"));
 }
 
 #[test]
@@ -330,7 +337,7 @@ fn what_cannot_be_written_ends_the_turn_whenever_it_shows() {
     assert!(machine.step(Input::Broken("disk full".into())).is_empty(), "the patch is still waited for");
     assert_eq!(machine.step(Input::CallDone(0, done("applied"))).last().unwrap(), "end Failed");
     assert_eq!(machine.step(Input::Broken("disk full".into())), ["end Failed"], "the end above was not performed");
-    assert_eq!(machine.state.into_parts().0, "disk full");
+    assert_eq!(machine.state.into_outcome().content, "disk full");
 }
 
 #[test]
@@ -342,7 +349,7 @@ fn what_is_forbidden_is_not_run_and_counts_as_a_denial() {
     let actions = machine.step(Input::Prepared(0, Prepared::Ready { item, question: Some(outside), exclusive: false }));
     assert!(actions[0].contains("The command was not run: it asks to run outside of the sandbox"), "{actions:?}");
     assert_eq!(actions[1..], ["completed 1 Declined", "request"]);
-    assert_eq!(machine.state.into_parts().2[0].reason, DenialReason::NotAskable);
+    assert_eq!(machine.state.into_outcome().denials[0].reason, DenialReason::NotAskable);
 }
 
 /// What the sandbox stopped.
@@ -374,5 +381,90 @@ fn what_the_sandbox_stopped_and_nobody_releases_is_told_with_what_it_came_to() {
     let actions = machine.step(Input::Decided(0, no));
     assert!(actions[0].starts_with("append output a: no write\n[Asked to run it again"), "{actions:?}");
     assert_eq!(actions[1..], ["request"]);
-    assert_eq!(machine.state.into_parts().2.len(), 1);
+    assert_eq!(machine.state.into_outcome().denials.len(), 1);
+}
+
+fn used(input_tokens: u64) -> ModelEvent {
+    ModelEvent::Completed { usage: Usage { input_tokens, ..Usage::default() } }
+}
+
+fn summary(text: &str) -> Input {
+    Input::Summarised(Ok(Summary { text: text.into(), usage: Usage { input_tokens: 7, ..Usage::default() } }))
+}
+
+const LONG: Budget = Budget { max_steps: 9, max_tokens: None, compact_at: Some(100) };
+
+#[test]
+fn a_long_history_is_summed_up_before_the_prompt_and_between_steps() {
+    let mut machine = Machine::with(ApprovalPolicy::Never, LONG, 100);
+    assert_eq!(machine.step(Input::Start("do it".into())), ["warning", "summarise"]);
+    assert_eq!(machine.step(summary("s")), ["compact s", "usage 0", "append user: do it", "request"]);
+    machine.say(ModelEvent::ItemDone(call("1")));
+    assert_eq!(machine.say(used(100)).last().unwrap(), "prepare 0");
+    machine.step(Input::Prepared(0, ready(None, false)));
+    let log = machine.step(Input::CallDone(0, done("out")));
+    assert_eq!(log[log.len() - 2..], ["warning", "summarise"]);
+    assert_eq!(machine.step(summary("t")), ["compact t", "usage 0", "request"]);
+    machine.say(message("done"));
+    assert_eq!(machine.say(used(50)).last().unwrap(), "end Completed");
+    let outcome = machine.state.into_outcome();
+    assert_eq!((outcome.context_tokens, outcome.usage.input_tokens), (50, 164));
+}
+
+#[test]
+fn a_summary_that_fails_leaves_the_turn_as_it_was() {
+    let mut machine = Machine::with(ApprovalPolicy::Never, LONG, 100);
+    machine.step(Input::Start("do it".into()));
+    assert_eq!(machine.step(Input::Summarised(Err("no".into()))), ["warning", "append user: do it", "request"]);
+    assert_eq!(machine.say(used(500)).last().unwrap(), "end Completed", "and it is not tried at every step");
+}
+
+#[test]
+fn what_the_model_cannot_read_is_summed_up_once() {
+    let too_long = || Input::ModelFailed { message: "too long".into(), is_too_long: true };
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    assert_eq!(machine.step(too_long()), ["drop model", "warning", "summarise"]);
+    assert_eq!(machine.step(summary("s")), ["compact s", "usage 0", "request"]);
+    assert_eq!(machine.step(too_long()).last().unwrap(), "end Failed");
+    assert_eq!(machine.state.into_outcome().content, "too long");
+
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    machine.step(too_long());
+    assert_eq!(machine.step(Input::Summarised(Err("no".into()))).last().unwrap(), "end Failed");
+    assert_eq!(machine.state.into_outcome().content, "too long");
+}
+
+#[test]
+fn summing_up_can_be_interrupted() {
+    let mut machine = Machine::with(ApprovalPolicy::Never, LONG, 100);
+    machine.step(Input::Start("do it".into()));
+    assert_eq!(machine.step(Input::Interrupt), ["stop calls", "end Interrupted"]);
+    assert!(machine.step(summary("late")).is_empty());
+}
+
+#[test]
+fn a_turn_ends_with_its_tokens_or_its_time_and_says_what_it_did() {
+    let budget = Budget { max_steps: 9, max_tokens: Some(100), compact_at: None };
+    let mut machine = Machine::with(ApprovalPolicy::Never, budget, 0);
+    machine.step(Input::Start("do it".into()));
+    machine.say(message("half way"));
+    machine.say(ModelEvent::ItemDone(call("1")));
+    machine.say(used(100));
+    machine.step(Input::Prepared(0, ready(None, false)));
+    assert_eq!(machine.step(Input::CallDone(0, done("out"))).last().unwrap(), "end Failed");
+    let content = machine.state.into_outcome().content;
+    assert!(content.contains("100 of its 100 tokens") && content.ends_with("half way"), "{content}");
+
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    assert_eq!(machine.step(Input::OutOfTime(5)), ["drop model", "end Failed"]);
+    assert!(machine.state.into_outcome().content.contains("5 s"));
+}
+
+#[test]
+fn a_model_that_paused_is_asked_again() {
+    let mut machine = Machine::started(ApprovalPolicy::Never);
+    machine.say(message("wait"));
+    machine.say(ModelEvent::Paused);
+    assert_eq!(machine.say(completed()).last().unwrap(), "request");
+    assert_eq!(machine.say(completed()).last().unwrap(), "end Completed");
 }

@@ -2,6 +2,7 @@
 
 use openoxide_model::{HistoryItem, ModelEvent};
 
+use super::compact::Summary;
 use crate::approvals::Question;
 use crate::{Decision, Event, ItemStatus, PlanStep, TurnItemKind, TurnStatus};
 
@@ -30,8 +31,17 @@ pub(crate) enum Input {
     Steer(Vec<String>),
     /// The model said something.
     Model(ModelEvent),
-    /// The model cannot answer; says why and what to do.
-    ModelFailed(String),
+    /// The model cannot answer.
+    ModelFailed {
+        /// Why, and what to do.
+        message: String,
+        /// Because it was given more than it can read.
+        is_too_long: bool,
+    },
+    /// The history was summed up, or why not.
+    Summarised(Result<Summary, String>),
+    /// The turn has used all its time, so many seconds.
+    OutOfTime(u64),
     /// A call's arguments are understood.
     Prepared(CallIndex, Prepared),
     /// A question was decided.
@@ -96,6 +106,10 @@ pub(crate) enum Action {
     RequestModel,
     /// Close the connection to the model.
     DropModel,
+    /// Have the history summed up.
+    Summarise,
+    /// Let what the person said and this summary take the history's place.
+    Compact(String),
     /// Find out what a call comes down to.
     Prepare(CallIndex),
     /// Put these questions, all at once.

@@ -131,6 +131,18 @@ pub struct ConfigOverrides {
     #[serde(default)]
     #[schemars(with = "usize")]
     pub project_doc_max_bytes: Option<usize>,
+    /// The most tokens that one turn reads and writes; a turn that has used them ends with what it did.
+    #[serde(default)]
+    #[schemars(with = "u64", range(min = 1))]
+    pub max_turn_tokens: Option<u64>,
+    /// The most seconds that one turn takes, waiting for answers included.
+    #[serde(default)]
+    #[schemars(with = "u64", range(min = 1))]
+    pub max_turn_seconds: Option<u64>,
+    /// The most requests of one turn to the model.
+    #[serde(default)]
+    #[schemars(with = "u32", range(min = 1))]
+    pub max_steps: Option<u32>,
 }
 
 /// A parsed call of one of our tools.

@@ -254,7 +254,8 @@ impl TurnState {
         if self.calls.iter().any(|slot| slot.stage != Stage::Done) {
             return;
         }
-        if self.calls.is_empty() && self.steers.is_empty() {
+        let goes_on = std::mem::take(&mut self.is_paused);
+        if self.calls.is_empty() && self.steers.is_empty() && !goes_on {
             self.phase = Phase::Ended(TurnStatus::Completed);
             actions.push(Action::End(TurnStatus::Completed));
         } else {

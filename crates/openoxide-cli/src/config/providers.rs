@@ -1,0 +1,219 @@
+//! From configuration to a provider: the built-in ones, what a table says otherwise, and where the key comes from.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use openoxide_model::{HttpClient, HttpProvider, Offline, Preset, Provider, ProviderConfig, Secret};
+use serde::Deserialize;
+
+use super::{Config, auth};
+
+/// The id of the stand-in that needs nothing.
+pub(crate) const OFFLINE: &str = "offline";
+
+/// `[model_providers.<id>]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ProviderTable {
+    name: Option<String>,
+    base_url: Option<String>,
+    wire_api: Option<String>,
+    env_key: Option<String>,
+    http_headers: BTreeMap<String, String>,
+    env_http_headers: BTreeMap<String, String>,
+    query_params: BTreeMap<String, String>,
+    request_max_retries: Option<u32>,
+    stream_max_retries: Option<u32>,
+    stream_idle_timeout_ms: Option<u64>,
+    connect_timeout_ms: Option<u64>,
+    header_timeout_ms: Option<u64>,
+    supports_freeform: Option<bool>,
+    supports_images: Option<bool>,
+}
+
+impl ProviderTable {
+    /// The variables that hold its key and headers.
+    pub(crate) fn secret_variables(&self) -> impl Iterator<Item = &str> {
+        self.env_key.iter().chain(self.env_http_headers.values()).map(String::as_str)
+    }
+
+    /// Refuses a table that could never be used.
+    pub(crate) fn check(&self, id: &str) -> anyhow::Result<()> {
+        if let Some(wire_api) = &self.wire_api {
+            wire_api
+                .parse::<openoxide_model::WireApi>()
+                .map_err(|error| anyhow::anyhow!("model_providers.{id}.wire_api: {error}"))?;
+        }
+        if self.base_url.is_none() && Preset::find(id).is_none() {
+            bail!("model_providers.{id}.base_url is missing; give the URL that requests are made below");
+        }
+        Ok(())
+    }
+}
+
+/// Where a provider's key came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KeySource {
+    /// It needs none, as far as is known.
+    None,
+    /// This environment variable.
+    Variable(String),
+    /// What `openoxide login` stored.
+    Stored,
+    /// This variable should hold it and does not.
+    Missing(String),
+}
+
+/// A provider as it is configured.
+pub(crate) struct Chosen {
+    /// Its configuration; none for the stand-in.
+    pub(crate) config: Option<ProviderConfig>,
+    pub(crate) key: KeySource,
+}
+
+impl Chosen {
+    /// Makes it.
+    pub(crate) fn provider(self) -> Arc<dyn Provider> {
+        match self.config {
+            Some(config) => Arc::new(HttpProvider::new(config, HttpClient::new())),
+            None => Arc::new(Offline::new()),
+        }
+    }
+}
+
+impl Config {
+    /// The id of the provider in use: the configured one, else the first built-in one whose key is in the environment or
+    /// stored, else the stand-in.
+    pub(crate) fn provider_id(&self, home: Option<&Path>) -> String {
+        if let Some(id) = &self.model_provider {
+            return id.clone();
+        }
+        let has_key = |preset: &&Preset| {
+            let variable = preset.env_key.filter(|_| preset.base_url.is_some());
+            variable.is_some_and(|variable| variable_is_set(variable) || auth::is_stored(home, preset.id))
+        };
+        Preset::all().iter().find(has_key).map_or_else(|| OFFLINE.to_owned(), |preset| preset.id.to_owned())
+    }
+
+    /// The model in use.
+    ///
+    /// # Errors
+    /// None is configured, and the provider has no usual one.
+    pub(crate) fn model_name(&self, home: Option<&Path>) -> anyhow::Result<String> {
+        let id = self.provider_id(home);
+        let usual = match id.as_str() {
+            OFFLINE => Some("offline"),
+            "openai" => Some("gpt-5.2-codex"),
+            "anthropic" => Some("claude-sonnet-4-5"),
+            _ => None,
+        };
+        match self.model.as_deref().or(usual) {
+            Some(model) => Ok(model.to_owned()),
+            None => bail!("model is not set, and {id:?} has no usual one; set `model` in config.toml, or give -m NAME"),
+        }
+    }
+
+    /// The provider in use. Nothing is connected to.
+    ///
+    /// # Errors
+    /// An id that is not known, or a table that lacks what it needs.
+    pub(crate) fn chosen_provider(&self, home: Option<&Path>) -> anyhow::Result<Chosen> {
+        let id = self.provider_id(home);
+        let table = self.model_providers.get(&id);
+        if id == OFFLINE && table.is_none() {
+            return Ok(Chosen { config: None, key: KeySource::None });
+        }
+        let preset = Preset::find(&id);
+        if preset.is_none() && table.is_none() {
+            let built_in = Preset::all().iter().map(|preset| preset.id).chain([OFFLINE]);
+            let known: Vec<_> = self.model_providers.keys().map(String::as_str).chain(built_in).collect();
+            bail!("model_provider is {id:?}; known providers are {}", known.join(", "));
+        }
+        let table = table.cloned().unwrap_or_default();
+        let mut config = match (preset, &table.base_url) {
+            (Some(preset), _) => preset.config(),
+            (None, Some(base_url)) => ProviderConfig::new(&id, base_url),
+            (None, None) => {
+                bail!("model_providers.{id}.base_url is missing; give the URL that requests are made below")
+            }
+        };
+        let variable = table.env_key.clone().or_else(|| preset?.env_key.map(str::to_owned));
+        self.fill_in(&mut config, table)?;
+        if config.base_url.is_empty() {
+            bail!("model_providers.{id}.base_url is missing; give the address of your own {}", config.name);
+        }
+        let key = match variable {
+            Some(variable) => match std::env::var(&variable) {
+                Ok(key) if !key.is_empty() => {
+                    config.api_key = Some(Secret::new(key));
+                    KeySource::Variable(variable)
+                }
+                _ => match auth::load(home, &id)? {
+                    Some(key) => {
+                        config.api_key = Some(key);
+                        KeySource::Stored
+                    }
+                    None => {
+                        config.missing_key = Some(variable.clone());
+                        KeySource::Missing(variable)
+                    }
+                },
+            },
+            None => match auth::load(home, &id)? {
+                Some(key) => {
+                    config.api_key = Some(key);
+                    KeySource::Stored
+                }
+                None => KeySource::None,
+            },
+        };
+        Ok(Chosen { config: Some(config), key })
+    }
+
+    fn fill_in(&self, config: &mut ProviderConfig, table: ProviderTable) -> anyhow::Result<()> {
+        if let Some(wire_api) = &table.wire_api {
+            config.wire_api =
+                wire_api.parse().map_err(|error| anyhow::anyhow!("model_providers.{}.wire_api: {error}", config.id))?;
+        }
+        if let Some(base_url) = table.base_url {
+            config.base_url = base_url;
+        } else if config.id == "openai"
+            && let Ok(base_url) = std::env::var("OPENAI_BASE_URL")
+            && !base_url.is_empty()
+        {
+            config.base_url = base_url;
+        }
+        config.name = table.name.unwrap_or_else(|| config.name.clone());
+        config.http_headers = table.http_headers;
+        for (header, variable) in table.env_http_headers {
+            if let Ok(value) = std::env::var(&variable) {
+                config.http_headers.insert(header, value);
+            }
+        }
+        config.query_params.extend(table.query_params);
+        config.request_max_retries = table.request_max_retries.unwrap_or(config.request_max_retries);
+        config.stream_max_retries = table.stream_max_retries.unwrap_or(config.stream_max_retries);
+        for (ms, limit) in [
+            (table.stream_idle_timeout_ms, &mut config.stream_idle_timeout),
+            (table.connect_timeout_ms, &mut config.connect_timeout),
+            (table.header_timeout_ms, &mut config.header_timeout),
+        ] {
+            if let Some(ms) = ms {
+                *limit = Duration::from_millis(ms);
+            }
+        }
+        config.reasoning_effort.clone_from(&self.model_reasoning_effort);
+        config.max_output_tokens = self.model_max_output_tokens;
+        config.facts.context_window = self.model_context_window;
+        config.facts.freeform = table.supports_freeform;
+        config.facts.images = table.supports_images;
+        Ok(())
+    }
+}
+
+fn variable_is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
+}
