@@ -367,3 +367,22 @@ async fn every_dialect_is_sent_read_and_started_again() {
         assert!(head.contains(key), "{head}");
     }
 }
+
+#[tokio::test]
+async fn a_response_that_said_it_is_over_is_whatever_follows() {
+    for (wire_api, _, mut stream) in streams().into_iter().skip(1) {
+        // Neither the last word nor the end of the body comes.
+        stream.pop();
+        for after in [After::Hold, After::Close] {
+            let server = Server::start([Reply::cut(&stream, after)]).await;
+            let provider = provider(&server.base_url, |config| {
+                config.wire_api = wire_api;
+                config.stream_idle_timeout = Duration::from_millis(30);
+            });
+            let (events, error) = run(&provider).await;
+            assert!(error.is_none(), "{wire_api:?}: {error:?}");
+            assert_eq!((retries(&events), server.requests().len()), (0, 1), "{wire_api:?}");
+            assert!(matches!(events.last(), Some(ModelEvent::Completed { .. })), "{events:?}");
+        }
+    }
+}

@@ -326,4 +326,16 @@ mod tests {
             })
         );
     }
+
+    #[test]
+    fn one_of_everything() {
+        let (input, tools) = (crate::remote::fixtures::history(), crate::remote::fixtures::tools());
+        let request = crate::remote::fixtures::request("gpt-5", &input, &tools);
+        let mut config = ProviderConfig::new("p", "http://x");
+        config.reasoning_effort = Some("high".into());
+        config.max_output_tokens = Some(9);
+        let body: Value =
+            serde_json::from_slice(&encode(&request, &config, &ModelFacts::of("gpt-5")).unwrap()).unwrap();
+        insta::assert_json_snapshot!("everything", body);
+    }
 }
