@@ -42,8 +42,14 @@ pub(crate) fn encode(
         // Nothing is kept at the provider, so reasoning comes back sealed and is replayed from the history.
         store: false,
         include: (facts.reasoning != Reasoning::None).then_some(["reasoning.encrypted_content"]),
-        prompt_cache_key: request.cache_key,
+        prompt_cache_key: if takes_cache_key(request.model) { request.cache_key } else { "" },
     })
+}
+
+/// Whether a request may name its cache. Gateways refuse the field for models of others, whose providers have no such.
+fn takes_cache_key(model: &str) -> bool {
+    let model = model.to_ascii_lowercase();
+    !["claude", "gemini"].iter().any(|other| model.contains(other))
 }
 
 #[derive(Serialize)]
