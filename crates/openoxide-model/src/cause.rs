@@ -128,6 +128,7 @@ impl Cause {
             Some(413) => Self::ContextLength,
             Some(429) => Self::RateLimited,
             Some(408 | 409 | 500..=599) => Self::Unavailable,
+            Some(300..=399) => Self::WrongServer,
             Some(_) => code.unwrap_or(Self::BadRequest),
             None => code.unwrap_or(Self::Unavailable),
         }
@@ -144,17 +145,19 @@ impl Cause {
     /// The sort of failure, for whoever maps it to a wire.
     pub fn kind(self) -> ErrorKind {
         match self {
-            Self::Config | Self::NotFound | Self::BadRequest | Self::ContextLength | Self::OutputLimit => {
-                ErrorKind::Input
-            }
+            Self::Config
+            | Self::NotFound
+            | Self::BadRequest
+            | Self::ContextLength
+            | Self::OutputLimit
+            | Self::WrongServer => ErrorKind::Input,
             Self::Auth | Self::Forbidden | Self::Quota | Self::ContentPolicy => ErrorKind::Denied,
             Self::RateLimited
             | Self::Unavailable
             | Self::Timeout
             | Self::Refused
             | Self::Unreachable
-            | Self::Broken
-            | Self::WrongServer => ErrorKind::Unavailable,
+            | Self::Broken => ErrorKind::Unavailable,
             Self::Internal => ErrorKind::Internal,
         }
     }
@@ -211,6 +214,7 @@ mod tests {
             (Some(529), Some("overloaded_error"), "Overloaded", Cause::Unavailable),
             (Some(503), Some("invalid_request_error"), "", Cause::Unavailable),
             (Some(418), None, "", Cause::BadRequest),
+            (Some(307), None, "", Cause::WrongServer),
             (Some(404), Some("model_not_found"), "", Cause::NotFound),
             (None, Some("overloaded_error"), "", Cause::Unavailable),
             (None, Some("invalid_request_error"), "", Cause::BadRequest),

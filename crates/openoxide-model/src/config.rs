@@ -105,6 +105,9 @@ pub struct ProviderConfig {
     pub facts: FactOverrides,
     /// How hard the model thinks (`low`, `medium`, `high`, ...). Default: not sent, the provider decides.
     pub reasoning_effort: Option<String>,
+    /// What is told of the reasoning over Responses (`auto`, `concise`, `detailed`, `none`). Default: `auto`. Some accounts
+    /// are refused summaries; `none` is for them.
+    pub reasoning_summary: Option<String>,
     /// Most tokens of one response. Default: not sent, except in Messages, which wants it: the model's limit.
     pub max_output_tokens: Option<u64>,
     /// How many more times a request is sent that got no stream (reset connection, 408, 409, 429, 5xx). A connection that
@@ -137,6 +140,7 @@ impl ProviderConfig {
             chat: ChatOptions::default(),
             facts: FactOverrides::default(),
             reasoning_effort: None,
+            reasoning_summary: None,
             max_output_tokens: None,
             request_max_retries: 4,
             stream_max_retries: 5,
@@ -163,6 +167,7 @@ impl fmt::Debug for ProviderConfig {
             .field("chat", &self.chat)
             .field("facts", &self.facts)
             .field("reasoning_effort", &self.reasoning_effort)
+            .field("reasoning_summary", &self.reasoning_summary)
             .field("max_output_tokens", &self.max_output_tokens)
             .field("request_max_retries", &self.request_max_retries)
             .field("stream_max_retries", &self.stream_max_retries)

@@ -143,6 +143,10 @@ impl Reader for ChatReader {
         }
     }
 
+    fn is_ending(&self) -> bool {
+        self.finish.is_some()
+    }
+
     fn finish(&mut self, events: &mut Events) {
         if self.finish.is_some() {
             self.conclude(events);

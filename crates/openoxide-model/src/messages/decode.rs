@@ -150,6 +150,10 @@ impl Reader for MessagesReader {
         }
     }
 
+    fn is_ending(&self) -> bool {
+        self.stop.is_some()
+    }
+
     fn finish(&mut self, events: &mut Events) {
         if self.stop.is_some() {
             self.conclude(events);

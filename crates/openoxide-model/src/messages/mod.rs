@@ -1,8 +1,10 @@
-//! Anthropic Messages: `body` writes a request, `decode` reads the events that come back. Sending and trying again is
+//! Anthropic Messages: `body` writes a request out of `blocks`, `decode` reads the events that come back. Sending and trying again is
 //! `remote`'s.
 
+mod blocks;
 mod body;
 mod decode;
 
-pub(crate) use body::{CacheControl, encode};
+pub(crate) use blocks::CacheControl;
+pub(crate) use body::encode;
 pub(crate) use decode::MessagesReader;

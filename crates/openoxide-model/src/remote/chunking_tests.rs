@@ -19,6 +19,10 @@ impl Reader for Box<dyn Reader> {
         (**self).read(data, events);
     }
 
+    fn is_ending(&self) -> bool {
+        (**self).is_ending()
+    }
+
     fn finish(&mut self, events: &mut super::Events) {
         (**self).finish(events);
     }

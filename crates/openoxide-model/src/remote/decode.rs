@@ -16,7 +16,12 @@ pub(crate) trait Reader: Send + Sync {
     /// The data of one event.
     fn read(&mut self, data: &[u8], events: &mut Events);
 
-    /// The body is over, and no event said that the response is.
+    /// The response has said that it is over, and only what some servers leave out is still to come.
+    fn is_ending(&self) -> bool {
+        false
+    }
+
+    /// The body is over or broke off, and no last event came.
     fn finish(&mut self, events: &mut Events) {
         let _ = events;
     }
@@ -53,7 +58,12 @@ impl Decoder {
         })
     }
 
-    /// Reads what the end of the body completes.
+    /// Whether only what some servers leave out is still to come.
+    pub(super) fn is_ending(&self) -> bool {
+        self.reader.is_ending()
+    }
+
+    /// Reads what the end of the body completes, however it ended.
     ///
     /// # Errors
     ///

@@ -58,9 +58,10 @@ pub(super) fn asked_delay(status: StatusCode, headers: &HeaderMap) -> Option<Dur
     ["", "-requests", "-tokens"].into_iter().filter_map(spent).max()
 }
 
-/// The delay in a message like `Please try again in 1.5s`.
+/// The delay in a message like `Please try again in 1.5s`, or with a capital at the beginning of a sentence.
 pub(super) fn delay_in(message: &str) -> Option<Duration> {
-    let (_, rest) = message.split_once("try again in ")?;
+    const PHRASE: &str = "ry again in ";
+    let (_, rest) = message.split_once(PHRASE)?;
     spelled_out(rest)
 }
 
@@ -147,6 +148,7 @@ mod tests {
             ("Please try again in 1.5s. Visit", Some(1500)),
             ("try again in 20ms", Some(20)),
             ("try again in 7 seconds", Some(7000)),
+            ("Try again in 5 seconds.", Some(5000)),
             ("try again in a while", None),
             ("no hint", None),
         ] {

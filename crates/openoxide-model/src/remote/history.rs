@@ -74,7 +74,7 @@ pub(crate) fn order<'a>(request: &ModelRequest<'a>, images: bool) -> Ordered<'a>
         let item = &*items[at];
         at += 1;
         match item {
-            HistoryItem::Message { text, .. } if text.is_empty() => {}
+            HistoryItem::Message { text, .. } if text.trim().is_empty() => {}
             HistoryItem::Message { role: Role::Developer, text } if !has_spoken => system.push(text),
             HistoryItem::Message { role: Role::User | Role::Developer, text } => give(&mut turns, Given::Text(text)),
             HistoryItem::Image { media_type, data } => {

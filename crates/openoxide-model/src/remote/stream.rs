@@ -20,7 +20,7 @@ use super::{
     events::End,
     failure::{Budget, Failure},
 };
-use crate::{Freeform, HistoryItem, ModelError, ModelEvent, ModelStream, http::root_cause};
+use crate::{Freeform, HistoryItem, ModelError, ModelEvent, ModelStream, SseError, http::root_cause};
 
 /// Bytes taken in before events are handed out, so that a server that never pauses cannot hold them back.
 const BATCH: usize = 16 * 1024;
@@ -28,6 +28,8 @@ const BATCH: usize = 16 * 1024;
 const ERROR_BODY: usize = 64 * 1024;
 /// Longest time for the rest of an error body.
 const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
+/// Longest wait for what some servers send after a response has said that it is over, and some never do.
+const TRAILER_TIME: Duration = Duration::from_secs(5);
 /// Longest time a finished body may take to end, so that its connection can be used again.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 /// How much of that the last event is held back for, so that a request that follows at once finds the connection.
@@ -192,11 +194,13 @@ impl Run {
     /// Servers send each event in an HTTP chunk of its own. Taking all that have come before handing out any lets the
     /// decoder merge their deltas, which saves everything further on a step per delta.
     async fn read(&self, attempt: &mut Attempt) -> Option<Failure> {
-        let limit = self.target.config.stream_idle_timeout;
         let Attempt { response, decoder, .. } = attempt;
+        let patience = self.target.config.stream_idle_timeout;
+        let limit = if decoder.is_ending() { patience.min(TRAILER_TIME) } else { patience };
         let Ok(mut next) = tokio::time::timeout(limit, response.chunk()).await else {
             let url = self.shown_url().to_owned();
-            return Some(Failure::retry(Budget::Silence, ModelError::IdleTimeout { url, limit }));
+            let silent = Failure::retry(Budget::Silence, ModelError::IdleTimeout { url, limit });
+            return self.over(decoder, silent);
         };
         let mut taken = 0;
         loop {
@@ -205,15 +209,11 @@ impl Run {
                     taken += chunk.len();
                     decoder.feed(&chunk)
                 }
-                Ok(None) => match decoder.finish() {
-                    Ok(()) if decoder.end().is_some() => return None,
-                    Ok(()) => return Some(self.dropped(no_end(response))),
-                    Err(error) => Err(error),
-                },
-                Err(error) => return Some(self.dropped(root_cause(&error))),
+                Ok(None) => return self.over(decoder, self.dropped(no_end(response))),
+                Err(error) => return self.over(decoder, self.dropped(root_cause(&error))),
             };
             if let Err(source) = fed {
-                return Some(Failure::fatal(ModelError::Sse { url: self.shown_url().to_owned(), source }));
+                return Some(self.unreadable(source));
             }
             if decoder.end().is_some() || taken >= BATCH {
                 return None;
@@ -222,6 +222,20 @@ impl Run {
             tokio::task::yield_now().await;
             next = response.chunk().now_or_never()?;
         }
+    }
+
+    /// Nothing more comes. A response that had said it was over is, whatever cut off the rest; otherwise `failure` is why
+    /// it is not.
+    fn over(&self, decoder: &mut Decoder, failure: Failure) -> Option<Failure> {
+        match decoder.finish() {
+            Ok(()) if decoder.end().is_some() => None,
+            Ok(()) => Some(failure),
+            Err(source) => Some(self.unreadable(source)),
+        }
+    }
+
+    fn unreadable(&self, source: SseError) -> Failure {
+        Failure::fatal(ModelError::Sse { url: self.shown_url().to_owned(), source })
     }
 
     fn dropped(&self, reason: String) -> Failure {

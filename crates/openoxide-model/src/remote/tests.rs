@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Cause, ErrorKind, HistoryItem, HttpClient, ItemKind, ModelError, ModelEvent, ModelRequest, Provider,
-    ProviderConfig, Role, Secret, Usage,
+    ProviderConfig, Role, Secret, Usage, WireApi,
 };
 
 fn provider(base_url: &str, change: impl FnOnce(&mut ProviderConfig)) -> HttpProvider {
@@ -299,5 +299,90 @@ async fn a_call_that_cannot_be_made_says_what_to_set() {
         let error = run(&provider(base_url, |_| {})).await.1.unwrap();
         assert!(error.to_string().contains(expected), "{error}");
         assert_eq!(error.kind(), ErrorKind::Input);
+    }
+}
+
+/// A whole stream of each dialect that says `hello`, and its path.
+fn streams() -> [(WireApi, &'static str, Vec<Value>); 3] {
+    [
+        (WireApi::Responses, "/v1/responses", whole("hello")),
+        (
+            WireApi::Chat,
+            "/v1/chat/completions",
+            vec![
+                json!({"choices": [{"delta": {"content": "hello"}}]}),
+                json!({"choices": [{"delta": {}, "finish_reason": "stop"}]}),
+                json!({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 1}}),
+            ],
+        ),
+        (
+            WireApi::Messages,
+            "/v1/messages",
+            vec![
+                json!({"type": "message_start", "message": {"usage": {"input_tokens": 3}}}),
+                json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+                json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hello"}}),
+                json!({"type": "content_block_stop", "index": 0}),
+                json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}}),
+                json!({"type": "message_stop"}),
+            ],
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn every_dialect_is_sent_read_and_started_again() {
+    for (wire_api, path, stream) in streams() {
+        // All but the events that say that the response is over.
+        let is_last = |event: &Value| {
+            let finish = event["choices"][0]["finish_reason"].as_str();
+            matches!(event["type"].as_str(), Some("response.completed" | "message_delta" | "message_stop"))
+                || finish.is_some()
+        };
+        let cut: Vec<Value> = stream.iter().take_while(|event| !is_last(event)).cloned().collect();
+        let mut failed = cut.clone();
+        failed.push(match wire_api {
+            WireApi::Responses => {
+                json!({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "try again in 1ms"}}})
+            }
+            WireApi::Chat => json!({"error": {"code": 503, "message": "try again in 1ms"}}),
+            WireApi::Messages => {
+                json!({"type": "error", "error": {"type": "overloaded_error", "message": "try again in 1ms"}})
+            }
+        });
+        let server =
+            Server::start([Reply::events(&failed), Reply::cut(&cut, After::Close), Reply::events(&stream)]).await;
+        let provider = provider(&server.base_url, |config| {
+            config.wire_api = wire_api;
+            config.api_key = Some(Secret::new("sk-1"));
+        });
+        let (events, error) = run(&provider).await;
+        assert!(error.is_none(), "{wire_api:?}: {error:?}");
+        let restarted = events.iter().filter(|event| matches!(event, ModelEvent::Restarted { shown_bytes: 5, .. }));
+        assert_eq!((restarted.count(), retries(&events)), (2, 2), "{wire_api:?}: {events:?}");
+        assert_eq!(events[events.len() - 2..], good_end("hello"), "{wire_api:?}");
+        let head = &server.requests()[0].head;
+        assert!(head.starts_with(&format!("post {path} http/1.1")), "{head}");
+        let key = if wire_api == WireApi::Messages { "x-api-key: sk-1" } else { "authorization: bearer sk-1" };
+        assert!(head.contains(key), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_said_it_is_over_is_whatever_follows() {
+    for (wire_api, _, mut stream) in streams().into_iter().skip(1) {
+        // Neither the last word nor the end of the body comes.
+        stream.pop();
+        for after in [After::Hold, After::Close] {
+            let server = Server::start([Reply::cut(&stream, after)]).await;
+            let provider = provider(&server.base_url, |config| {
+                config.wire_api = wire_api;
+                config.stream_idle_timeout = Duration::from_millis(30);
+            });
+            let (events, error) = run(&provider).await;
+            assert!(error.is_none(), "{wire_api:?}: {error:?}");
+            assert_eq!((retries(&events), server.requests().len()), (0, 1), "{wire_api:?}");
+            assert!(matches!(events.last(), Some(ModelEvent::Completed { .. })), "{events:?}");
+        }
     }
 }

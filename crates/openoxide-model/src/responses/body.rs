@@ -26,6 +26,7 @@ pub(crate) fn encode(
     facts: &ModelFacts,
 ) -> Result<Vec<u8>, serde_json::Error> {
     let effort = config.reasoning_effort.as_deref();
+    let summary = Some(config.reasoning_summary.as_deref().unwrap_or("auto")).filter(|summary| *summary != "none");
     // A request that speaks of reasoning to a model without it fails, and a server may not know the field.
     let speaks = facts.reasoning == Reasoning::Effort || (facts.reasoning != Reasoning::None && effort.is_some());
     serde_json::to_vec(&Body {
@@ -35,14 +36,20 @@ pub(crate) fn encode(
         tools: Tools { tools: request.tools, freeform: facts.freeform },
         tool_choice: "auto",
         parallel_tool_calls: true,
-        reasoning: speaks.then_some(Thinking { effort, summary: "auto" }),
+        reasoning: Some(Thinking { effort, summary }).filter(|thinking| speaks && !thinking.is_empty()),
         max_output_tokens: config.max_output_tokens,
         stream: true,
         // Nothing is kept at the provider, so reasoning comes back sealed and is replayed from the history.
         store: false,
         include: (facts.reasoning != Reasoning::None).then_some(["reasoning.encrypted_content"]),
-        prompt_cache_key: request.cache_key,
+        prompt_cache_key: if takes_cache_key(request.model) { request.cache_key } else { "" },
     })
+}
+
+/// Whether a request may name its cache. Gateways refuse the field for models of others, whose providers have no such.
+fn takes_cache_key(model: &str) -> bool {
+    let model = model.to_ascii_lowercase();
+    !["claude", "gemini"].iter().any(|other| model.contains(other))
 }
 
 #[derive(Serialize)]
@@ -70,7 +77,14 @@ struct Body<'a> {
 struct Thinking<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     effort: Option<&'a str>,
-    summary: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<&'a str>,
+}
+
+impl Thinking<'_> {
+    fn is_empty(&self) -> bool {
+        self.effort.is_none() && self.summary.is_none()
+    }
 }
 
 struct Input<'a> {
@@ -129,18 +143,25 @@ impl Serialize for Unsigned<'_> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum WireItem<'a> {
-    Message { role: Role, content: [WirePart<'a>; 1] },
+    Message { role: Role, content: Content<'a> },
     FunctionCall { call_id: &'a str, name: &'a str, arguments: &'a str },
     FunctionCallOutput { call_id: &'a str, output: &'a str },
     CustomToolCall { call_id: &'a str, name: &'a str, input: &'a str },
     CustomToolCallOutput { call_id: &'a str, output: &'a str },
 }
 
+/// The model's own words go back as a string: as parts they would need the id and status of an item that was never kept.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(&'a str),
+    Parts([WirePart<'a>; 1]),
+}
+
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum WirePart<'a> {
     InputText { text: &'a str },
-    OutputText { text: &'a str },
     InputImage { image_url: DataUrl<'a> },
 }
 
@@ -161,17 +182,17 @@ impl<'a> WireItem<'a> {
     fn new(item: &'a HistoryItem, facts: &ModelFacts) -> Option<Self> {
         Some(match item {
             HistoryItem::Message { role: Role::Assistant, text } => {
-                Self::Message { role: Role::Assistant, content: [WirePart::OutputText { text }] }
+                Self::Message { role: Role::Assistant, content: Content::Text(text) }
             }
             HistoryItem::Message { role, text } => {
-                Self::Message { role: *role, content: [WirePart::InputText { text }] }
+                Self::Message { role: *role, content: Content::Parts([WirePart::InputText { text }]) }
             }
             HistoryItem::Image { media_type, data } if facts.images => Self::Message {
                 role: Role::User,
-                content: [WirePart::InputImage { image_url: DataUrl { media_type, data } }],
+                content: Content::Parts([WirePart::InputImage { image_url: DataUrl { media_type, data } }]),
             },
             HistoryItem::Image { .. } => {
-                Self::Message { role: Role::User, content: [WirePart::InputText { text: UNSEEN }] }
+                Self::Message { role: Role::User, content: Content::Parts([WirePart::InputText { text: UNSEEN }]) }
             }
             HistoryItem::FunctionCall { call_id, name, arguments } => Self::FunctionCall { call_id, name, arguments },
             HistoryItem::CustomToolCall { call_id, name, input } => Self::CustomToolCall { call_id, name, input },
@@ -297,7 +318,7 @@ mod tests {
                     {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "be brief"}]},
                     {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
                     {"type": "reasoning", "id": "r", "encrypted_content": "x"},
-                    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hello"}]},
+                    {"type": "message", "role": "assistant", "content": "hello"},
                     {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
                     {"type": "function_call_output", "call_id": "c1", "output": "o1"},
                     {"type": "custom_tool_call", "call_id": "c2", "name": "p", "input": "text"},
@@ -310,5 +331,17 @@ mod tests {
                 ],
             })
         );
+    }
+
+    #[test]
+    fn one_of_everything() {
+        let (input, tools) = (crate::remote::fixtures::history(), crate::remote::fixtures::tools());
+        let request = crate::remote::fixtures::request("gpt-5", &input, &tools);
+        let mut config = ProviderConfig::new("p", "http://x");
+        config.reasoning_effort = Some("high".into());
+        config.max_output_tokens = Some(9);
+        let body: Value =
+            serde_json::from_slice(&encode(&request, &config, &ModelFacts::of("gpt-5")).unwrap()).unwrap();
+        insta::assert_json_snapshot!("everything", body);
     }
 }
