@@ -1,0 +1,83 @@
+//! Long threads and runaway turns, through the driver: what the model is asked, and what is written.
+
+use std::time::Duration;
+
+use openoxide_model::{HistoryItem, ModelEvent, Role, Usage};
+
+use super::support::*;
+use crate::{ApprovalPolicy, Event, RolloutItem, ThreadConfig, ThreadStore, TurnStatus};
+
+/// A message and what the response has cost.
+fn said(text: &str, tokens: u64) -> Say {
+    Say::Events(vec![
+        ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.to_owned() }),
+        ModelEvent::Completed { usage: Usage { input_tokens: tokens, ..Usage::default() } },
+    ])
+}
+
+#[tokio::test]
+async fn a_long_thread_goes_on_with_a_summary_that_is_in_the_rollout() {
+    let home = tempfile::tempdir().unwrap();
+    let steps = vec![said("first answer", 100), said("the summary", 5), said("second answer", 10)];
+    let bench = Bench::with(steps, |config| {
+        config.auto_compact_token_limit = Some(100);
+        config.home = Some(home.path().to_path_buf());
+    });
+    let mut thread = bench.thread(ApprovalPolicy::Never);
+    thread.prompt("one");
+    thread.ended().await;
+    thread.prompt("two");
+    let mut warned = false;
+    let result = loop {
+        match thread.next().await {
+            Event::Warning { message, .. } => warned |= message.contains("100 tokens"),
+            Event::TurnEnded { result, .. } => break result,
+            _ => {}
+        }
+    };
+    assert!(warned && result.content == "second answer");
+    assert_eq!(result.usage.input_tokens, 15, "the summary counts");
+    let kept = ["<environment_context>", "User: one", "<compacted_conversation>", "User: two"];
+    {
+        let requests = bench.model.requests.lock().unwrap();
+        let lines = |at: usize| requests[at].iter().map(|item| short(item)).collect::<Vec<_>>();
+        assert!(lines(1).last().unwrap().contains("about to be shortened") && lines(1).len() == 4, "{:?}", lines(1));
+        assert_eq!(lines(2), kept);
+    }
+    assert_eq!(thread.history()[..4], kept);
+    let store = crate::JsonlStore::new(home.path());
+    let lines = store.load(thread.thread.id()).unwrap();
+    assert!(lines.iter().any(|line| matches!(&line.item, RolloutItem::Compacted(items) if items.len() == 3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_takes_too_long_ends_and_its_commands_with_it() {
+    let bench = Bench::new(vec![Say::Calls(vec![exec("stubborn")]), Say::Hang(vec!["half way"])]);
+    let config = ThreadConfig {
+        max_turn_seconds: Some(60),
+        approval_policy: ApprovalPolicy::Never,
+        ..bench.manager.config().thread_defaults()
+    };
+    let mut thread = Watched::new(bench.manager.start_thread(config).unwrap());
+    thread.prompt("begin");
+    let result = thread.ended().await;
+    assert_eq!(result.status, TurnStatus::Failed);
+    assert!(result.content.contains("60 s (max_turn_seconds)"), "{}", result.content);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(bench.commands().contains(&"gone stubborn".to_owned()), "{:?}", bench.commands());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_operators_limit_holds_where_a_call_asks_for_more() {
+    let steps = vec![Say::Calls(vec![exec("echo")]), Say::Calls(vec![exec("echo")]), Say::Text("never")];
+    let bench = Bench::with(steps, |config| config.limits.max_steps = 2);
+    let config = ThreadConfig {
+        max_steps: Some(9),
+        approval_policy: ApprovalPolicy::Never,
+        ..bench.manager.config().thread_defaults()
+    };
+    let mut thread = Watched::new(bench.manager.start_thread(config).unwrap());
+    thread.prompt("begin");
+    let result = thread.ended().await;
+    assert!(result.content.contains("all of its 2 model requests"), "{}", result.content);
+}

@@ -1,0 +1,87 @@
+//! Configuration as its user meets it: where a value came from, keys that are stored, profiles, and what is wrong.
+
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test starts programs, and fails by panicking")]
+
+mod support;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+
+fn run(home: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut command = support::openoxide(home);
+    for variable in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY"] {
+        command.env_remove(variable);
+    }
+    let command = command.args(arguments).current_dir(home);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn config_tells_each_value_and_where_it_came_from() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("config.toml");
+    let text = "model = \"user\"\n[profiles.fast]\nmodel = \"fast\"\n[model_providers.x]\nbase_url = \"http://h/v1\"\n\
+                http_headers = { authorization = \"Bearer sk-1\" }\n";
+    std::fs::write(&file, text).unwrap();
+    let shown = out(&run(home.path(), &["config", "-c", "max_steps=3", "--profile", "fast"], ""));
+    assert!(shown.contains("model = \"fast\"    # profile fast\n"), "{shown}");
+    assert!(shown.contains("max_steps = 3    # the command line\n"), "{shown}");
+    assert!(shown.contains(&format!("base_url = \"http://h/v1\"    # {}\n", file.display())), "{shown}");
+    assert!(!shown.contains("sk-1"), "{shown}");
+    let json: Value = serde_json::from_slice(&run(home.path(), &["config", "--json", "model"], "").stdout).unwrap();
+    assert_eq!(json["model"]["value"], "user");
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("config.toml");
+    std::fs::write(&file, "modle = \"x\"\n").unwrap();
+    let output = run(home.path(), &["config", "-v"], "");
+    assert!(output.status.success());
+    let told = format!("{}:1:1: unknown key \"modle\" is ignored; the nearest known key is \"model\"", file.display());
+    assert!(err(&output).contains(&told), "{}", err(&output));
+    std::fs::write(&file, "\nmax_steps = \"many\"\n").unwrap();
+    let output = run(home.path(), &["mcp-server"], "");
+    assert!(!output.status.success() && err(&output).contains("line 2, column 13"), "{}", err(&output));
+    let output = run(home.path(), &["config", "--profile", "none"], "");
+    assert!(!output.status.success());
+}
+
+#[test]
+fn a_stored_key_chooses_its_provider_and_shows_nowhere() {
+    let home = tempfile::tempdir().unwrap();
+    let chosen = |home: &Path| {
+        let output = run(
+            home,
+            &["doctor", "--json", "--providers", "-c", "model_providers.anthropic.base_url=\"http://127.0.0.1:9\""],
+            "",
+        );
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        report["findings"].as_array().unwrap().last().unwrap().clone()
+    };
+    assert_eq!(chosen(home.path())["what"], "provider offline");
+    let stored = run(home.path(), &["login", "anthropic"], "sk-secret\n");
+    assert!(stored.status.success(), "{}", err(&stored));
+    let finding = chosen(home.path());
+    assert_eq!((&finding["what"], &finding["state"]), (&"provider anthropic".into(), &"fail".into()));
+    let detail = finding["detail"].as_str().unwrap();
+    assert!(detail.contains("stored key") && detail.contains("127.0.0.1:9"), "{detail}");
+    assert!(!finding.to_string().contains("sk-secret"));
+    assert!(!run(home.path(), &["login"], "\n").status.success(), "an empty key is none");
+    assert!(out(&run(home.path(), &["logout", "anthropic"], "")).contains("forgotten"));
+    assert_eq!(chosen(home.path())["what"], "provider offline");
+}
