@@ -12,7 +12,7 @@ use crate::rollout::{JsonlStore, Rollout, SessionMeta, SyncQueue, ThreadStore};
 use crate::runner::Runner;
 use crate::thread::SHUTDOWN_LIMIT;
 use crate::thread_state::{ContextDue, State};
-use crate::tools::Toolbox;
+use crate::tools::{Reach, Toolbox, Toolboxes};
 use crate::{ApprovalPolicy, Config, CoreError, Thread, ThreadConfig, ThreadId};
 
 /// What every thread of a process shares; made once.
@@ -20,12 +20,7 @@ pub(crate) struct Core {
     pub(crate) config: Config,
     pub(crate) runner: Arc<dyn Runner>,
     pub(crate) shell: Shell,
-    /// Tools of ordinary threads.
-    pub(crate) all_tools: Toolbox,
-    /// Tools of query threads.
-    pub(crate) query_tools: Toolbox,
-    /// Tools of query threads where no command can be held to reading.
-    pub(crate) reading_tools: Toolbox,
+    toolboxes: Toolboxes,
     /// Modes that have been found to be enforced here.
     confined: Mutex<Vec<SandboxMode>>,
     /// Makes rollouts durable.
@@ -36,11 +31,13 @@ pub(crate) struct Core {
 impl Core {
     /// The tools of a thread.
     pub(crate) fn tools(&self, thread: &ThreadConfig) -> &Toolbox {
-        match (thread.read_only_tools, self.can_confine(SandboxMode::ReadOnly)) {
-            (false, _) => &self.all_tools,
-            (true, true) => &self.query_tools,
-            (true, false) => &self.reading_tools,
-        }
+        let reach = match (thread.read_only_tools, self.can_confine(SandboxMode::ReadOnly)) {
+            (false, _) => Reach::All,
+            (true, true) => Reach::Query,
+            // No command can be held to reading.
+            (true, false) => Reach::Reading,
+        };
+        self.toolboxes.of(reach, self.config.provider.facts(&thread.model).images)
     }
 
     /// The length of a thread of this model, in tokens, from which on it is summed up.
@@ -94,9 +91,7 @@ impl ThreadManager {
         let core = Core {
             runner,
             shell: Shell::find(&config.child_env),
-            all_tools: Toolbox::all(),
-            query_tools: Toolbox::query(),
-            reading_tools: Toolbox::reading(),
+            toolboxes: Toolboxes::new(),
             confined: Mutex::default(),
             sync: Arc::default(),
             store,

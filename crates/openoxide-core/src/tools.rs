@@ -12,6 +12,7 @@ mod list_dir;
 pub(crate) mod output;
 mod read_file;
 mod update_plan;
+mod view_image;
 mod write_stdin;
 
 use std::path::PathBuf;
@@ -33,22 +34,28 @@ pub(crate) struct Toolbox {
 
 impl Toolbox {
     /// Every tool.
-    pub(crate) fn all() -> Self {
+    fn all() -> Self {
         let mut specs = vec![exec_command::spec(), write_stdin::spec(), apply_patch::spec()];
         specs.extend(Self::reading().specs);
         Self { specs }
     }
 
     /// The tools of a query: commands run in a sandbox that only reads.
-    pub(crate) fn query() -> Self {
+    fn query() -> Self {
         let mut specs = vec![exec_command::spec(), write_stdin::spec()];
         specs.extend(Self::reading().specs);
         Self { specs }
     }
 
     /// The tools that change nothing and run no command.
-    pub(crate) fn reading() -> Self {
+    fn reading() -> Self {
         Self { specs: vec![read_file::spec(), list_dir::spec(), grep::spec(), update_plan::spec()] }
+    }
+
+    /// The same, for a model that takes pictures.
+    fn with_pictures(mut self) -> Self {
+        self.specs.push(view_image::spec());
+        self
     }
 
     /// What is offered to the model.
@@ -64,6 +71,36 @@ impl Toolbox {
     }
 }
 
+/// The tools of every kind of thread.
+pub(crate) struct Toolboxes {
+    /// For models that read text alone, then for those that take pictures.
+    boxes: [[Toolbox; 3]; 2],
+}
+
+/// What a thread may do, as far as its tools go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Everything.
+    All,
+    /// See [`Toolbox::query`].
+    Query,
+    /// See [`Toolbox::reading`].
+    Reading,
+}
+
+impl Toolboxes {
+    /// Makes all of them.
+    pub(crate) fn new() -> Self {
+        let plain = || [Toolbox::all(), Toolbox::query(), Toolbox::reading()];
+        Self { boxes: [plain(), plain().map(Toolbox::with_pictures)] }
+    }
+
+    /// The tools of one kind of thread, for a model that takes pictures or not.
+    pub(crate) fn of(&self, reach: Reach, sees: bool) -> &Toolbox {
+        &self.boxes[usize::from(sees)][reach as usize]
+    }
+}
+
 /// A call whose arguments are understood.
 #[derive(Debug, Clone)]
 pub(crate) enum Plan {
@@ -74,6 +111,7 @@ pub(crate) enum Plan {
     ListDir(list_dir::ListDir),
     Grep(grep::Grep),
     UpdatePlan(update_plan::UpdatePlan),
+    ViewImage(view_image::ViewImage),
 }
 
 /// What a tool needs of the turn that calls it.
@@ -137,6 +175,7 @@ pub(crate) fn plan(context: &ToolContext, call: &ToolCall) -> Result<Plan, Strin
         read_file::NAME => read_file::ReadFile::new(context, args).map(Plan::ReadFile),
         list_dir::NAME => list_dir::ListDir::new(context, args).map(Plan::ListDir),
         grep::NAME => grep::Grep::new(context, args).map(Plan::Grep),
+        view_image::NAME => view_image::ViewImage::new(context, args).map(Plan::ViewImage),
         _ => update_plan::UpdatePlan::new(args).map(Plan::UpdatePlan),
     }
 }
@@ -151,6 +190,7 @@ pub(crate) async fn prepare(context: ToolContext, plan: &mut Plan) -> Prepared {
         Plan::ReadFile(read) => reading(&context, read_file::NAME, read.summary()),
         Plan::ListDir(list) => reading(&context, list_dir::NAME, list.summary()),
         Plan::Grep(grep) => reading(&context, grep::NAME, grep.summary()),
+        Plan::ViewImage(view) => reading(&context, view_image::NAME, view.summary()),
         Plan::UpdatePlan(_) => reading(&context, update_plan::NAME, "updating the plan".to_owned()),
     }
 }
@@ -187,6 +227,7 @@ pub(crate) fn run(context: ToolContext, plan: Plan, item_id: u64) -> BoxFuture<'
             let summary = grep.summary();
             read_in_background(context, grep::NAME, summary, move |stop| grep.run(stop)).boxed()
         }
+        Plan::ViewImage(view) => view.run(context).boxed(),
         Plan::UpdatePlan(plan) => futures_util::future::ready(plan.run(&context)).boxed(),
     }
 }

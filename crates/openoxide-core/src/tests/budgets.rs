@@ -1,4 +1,4 @@
-//! Long threads and runaway turns, through the driver: what the model is asked, and what is written.
+//! Long threads, runaway turns and pictures, through the driver: what the model is asked, and what is written.
 
 use std::time::Duration;
 
@@ -80,4 +80,27 @@ async fn the_operators_limit_holds_where_a_call_asks_for_more() {
     thread.prompt("begin");
     let result = thread.ended().await;
     assert!(result.content.contains("all of its 2 model requests"), "{}", result.content);
+}
+
+#[tokio::test]
+async fn a_picture_comes_after_the_last_output_and_only_models_that_see_are_offered_it() {
+    let view = |path: &str| ("view_image", serde_json::json!({ "path": path }).to_string());
+    let steps = vec![Say::Calls(vec![view("a.png"), ("list_dir", "{}".to_owned())])];
+    let bench = Bench::new(steps);
+    std::fs::write(bench.cwd().join("a.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+    let config = ThreadConfig { model: "gpt-5.2".to_owned(), ..bench.manager.config().thread_defaults() };
+    let mut thread = Watched::new(bench.manager.start_thread(config).unwrap());
+    thread.prompt("look");
+    thread.ended().await;
+    assert!(bench.model.tools.lock().unwrap().contains(&"view_image".to_owned()));
+    {
+        let requests = bench.model.requests.lock().unwrap();
+        let last = requests.last().unwrap();
+        assert!(matches!(&**last.last().unwrap(), HistoryItem::Image { media_type, .. } if media_type == "image/png"));
+        assert!(matches!(&*last[last.len() - 2], HistoryItem::ToolOutput { .. }));
+    }
+    let mut blind = bench.thread(ApprovalPolicy::Never);
+    blind.prompt("look");
+    blind.ended().await;
+    assert!(!bench.model.tools.lock().unwrap().contains(&"view_image".to_owned()));
 }

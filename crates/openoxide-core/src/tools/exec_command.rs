@@ -191,7 +191,7 @@ impl ExecCommand {
             })
         });
         let output = report(&head, took, &text, self.max_output_bytes);
-        CallOutcome { output, item: self.item(&context, code, text, took, status), plan: None, again }
+        CallOutcome { output, item: self.item(&context, code, text, took, status), plan: None, image: None, again }
     }
 
     fn item(

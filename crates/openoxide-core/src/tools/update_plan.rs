@@ -67,6 +67,7 @@ impl UpdatePlan {
             output: "The plan is set.".to_owned(),
             item: context.tool_item(NAME, "updating the plan".to_owned(), ItemStatus::Completed),
             plan: Some(self.steps),
+            image: None,
             again: None,
         }
     }

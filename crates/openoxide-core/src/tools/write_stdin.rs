@@ -134,6 +134,7 @@ impl WriteStdin {
             output: report(&head, began.elapsed(), &capture.text(), limit),
             item: self.item(&context, ItemStatus::Completed),
             plan: None,
+            image: None,
             again: None,
         }
     }

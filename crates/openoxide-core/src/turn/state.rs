@@ -35,6 +35,8 @@ pub(crate) struct TurnState {
     /// Reasoning that is complete; a provider takes it back only with the item that follows it.
     held: Vec<(HistoryItem, Arc<TurnItem>)>,
     calls: Vec<Slot>,
+    /// Pictures that calls gave. They come after the last output: no provider takes anything between outputs.
+    images: Vec<HistoryItem>,
     steers: Vec<String>,
     content: String,
     failure: Option<String>,
@@ -92,6 +94,7 @@ impl TurnState {
             open: None,
             held: Vec::new(),
             calls: Vec::new(),
+            images: Vec::new(),
             steers: Vec::new(),
             content: String::new(),
             failure: None,
@@ -285,6 +288,7 @@ impl TurnState {
 
     fn next_step(&mut self, actions: &mut Actions) {
         self.calls.clear();
+        actions.extend(self.images.drain(..).map(Action::Append));
         let Budget { max_steps, max_tokens, compact_at } = self.budget;
         let spent = self.usage.input_tokens + self.usage.output_tokens;
         let used_up = match max_tokens {

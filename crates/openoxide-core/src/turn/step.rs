@@ -86,6 +86,8 @@ pub(crate) struct CallOutcome {
     pub(crate) item: TurnItemKind,
     /// A new plan.
     pub(crate) plan: Option<Vec<PlanStep>>,
+    /// A picture for the model, given to it after the outputs of the response's calls.
+    pub(crate) image: Option<HistoryItem>,
     /// The sandbox stopped it: the question whether to do it again without.
     pub(crate) again: Option<Box<Question>>,
 }
@@ -93,7 +95,7 @@ pub(crate) struct CallOutcome {
 impl CallOutcome {
     /// An outcome that is all there is to it.
     pub(crate) fn plain(output: String, item: TurnItemKind) -> Self {
-        Self { output, item, plan: None, again: None }
+        Self { output, item, plan: None, image: None, again: None }
     }
 }
 

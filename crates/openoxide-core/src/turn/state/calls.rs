@@ -208,6 +208,7 @@ impl TurnState {
             output: outcome.output,
         }));
         self.emit_completed(Arc::new(TurnItem { id: item_id, kind: outcome.item }), actions);
+        self.images.extend(outcome.image);
         if let Some(steps) = outcome.plan {
             actions.push(Action::Emit(Event::Plan { turn_id: self.turn_id, steps: Arc::new(steps) }));
         }

@@ -1,0 +1,122 @@
+//! `view_image`: gives the model a picture from a file. Offered to models that take pictures.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use openoxide_model::{HistoryItem, ToolSpec};
+use serde_json::json;
+
+use super::args::Args;
+use super::{ToolContext, hidden};
+use crate::ItemStatus;
+use crate::turn::step::CallOutcome;
+
+/// Its name.
+pub(super) const NAME: &str = "view_image";
+
+/// The largest file. Providers refuse what is larger than about this, once it is written as text.
+const MAX_BYTES: u64 = 5 << 20;
+
+/// What is offered to the model.
+pub(super) fn spec() -> ToolSpec {
+    ToolSpec::Function {
+        name: NAME.to_owned(),
+        description: "Shows you a picture: a PNG, JPEG, GIF or WebP file of at most 5 MiB.".to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {"path": {"type": "string", "description": "The file, from the thread's directory."}},
+            "required": ["path"],
+            "additionalProperties": false
+        }),
+    }
+}
+
+/// A call whose arguments are understood.
+#[derive(Debug, Clone)]
+pub(crate) struct ViewImage {
+    shown: String,
+    path: PathBuf,
+    hidden: Vec<PathBuf>,
+}
+
+impl ViewImage {
+    /// Understands a call.
+    pub(super) fn new(context: &ToolContext, args: &mut Args) -> Result<Self, String> {
+        let shown = args.text("path")?;
+        Ok(Self { path: context.resolve(&shown), shown, hidden: context.hidden() })
+    }
+
+    /// What it shows.
+    pub(super) fn summary(&self) -> String {
+        format!("looking at {}", self.shown)
+    }
+
+    /// Reads the picture.
+    pub(super) async fn run(self, context: ToolContext) -> CallOutcome {
+        let summary = self.summary();
+        let read = tokio::task::spawn_blocking(move || {
+            hidden::check_path(&self.path, &self.shown, &self.hidden)?;
+            read(&self.path, &self.shown)
+        });
+        match read.await.unwrap_or_else(|_| Err("`view_image` failed inside.".to_owned())) {
+            Ok(image) => {
+                let item = context.tool_item(NAME, summary, ItemStatus::Completed);
+                let text = "The picture follows.".to_owned();
+                CallOutcome { image: Some(image), ..CallOutcome::plain(text, item) }
+            }
+            Err(error) => CallOutcome::plain(error, context.tool_item(NAME, summary, ItemStatus::Failed)),
+        }
+    }
+}
+
+fn read(path: &Path, shown: &str) -> Result<HistoryItem, String> {
+    let failed = |error: std::io::Error| format!("{shown} cannot be read: {error}.");
+    let file = std::fs::File::open(path).map_err(failed)?;
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(format!("{shown} is not a file."));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(format!(
+            "{shown} is larger than {} MiB; make a smaller copy with a command first.",
+            MAX_BYTES >> 20
+        ));
+    }
+    let Some(media_type) = media_type(&bytes) else {
+        return Err(format!("{shown} is no PNG, JPEG, GIF or WebP picture; convert it with a command first."));
+    };
+    let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
+    Ok(HistoryItem::Image { media_type: media_type.to_owned(), data })
+}
+
+/// What a file is by its first bytes; its name says nothing.
+fn media_type(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_are_known_by_their_bytes_and_others_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.txt");
+        std::fs::write(&file, b"\x89PNG\r\n\x1a\nrest").unwrap();
+        let HistoryItem::Image { media_type, data } = read(&file, "a.txt").unwrap() else { panic!("no picture") };
+        assert_eq!((media_type.as_str(), data.as_str()), ("image/png", "iVBORw0KGgpyZXN0"));
+        std::fs::write(&file, "<svg/>").unwrap();
+        assert!(read(&file, "a.txt").unwrap_err().contains("no PNG"));
+        std::fs::File::create(&file).unwrap().set_len(MAX_BYTES + 1).unwrap();
+        assert!(read(&file, "a.txt").unwrap_err().contains("5 MiB"));
+        assert!(read(dir.path(), "d").is_err() && read(&dir.path().join("no"), "no").is_err());
+    }
+}
