@@ -10,6 +10,7 @@ mod login_cmd;
 mod mcp_server;
 mod rules_cmd;
 mod sandbox_cmd;
+mod threads_cmd;
 mod try_cmd;
 
 use std::path::PathBuf;
@@ -68,6 +69,8 @@ enum Mode {
     Sandbox(sandbox_cmd::SandboxArgs),
     /// Tell what the approval rules say of commands.
     Rules(rules_cmd::RulesArgs),
+    /// Look at, copy, put aside and delete the threads that are kept.
+    Threads(threads_cmd::ThreadsArgs),
     /// Print the value of each configuration key that is set, and where it came from.
     Config(config_cmd::ConfigArgs),
     /// Store the key of a model provider, for its owner's eyes alone.
@@ -101,6 +104,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Mode::McpServer(args) => mcp_server::run(&args, &cli.global, exe),
         Mode::Sandbox(args) => sandbox_cmd::run(args, &cli.global, exe),
         Mode::Rules(args) => rules_cmd::run(args, &cli.global),
+        Mode::Threads(args) => threads_cmd::run(args),
         Mode::Config(args) => config_cmd::run(&args, &cli.global),
         Mode::Login(args) => login_cmd::login(&args),
         Mode::Logout(args) => login_cmd::logout(&args),

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use openoxide_sandbox::SandboxMode;
+use serde::{Deserialize, Serialize};
 
 use crate::command_rules::{self, PatchReach, Request};
 use crate::{ApprovalAction, ApprovalPolicy, CommandRule, Decision, DenialReason, RuleDecision, Verdict};
@@ -24,6 +25,39 @@ pub(crate) struct Question {
     pub(crate) justification: Option<String>,
 }
 
+/// One answer that holds for the rest of a thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum RememberedApproval {
+    /// The exact command in the exact directory.
+    Command {
+        /// Its arguments.
+        argv: Vec<String>,
+        /// Its directory.
+        cwd: PathBuf,
+        /// Whether it may leave the sandbox.
+        leaves_sandbox: bool,
+    },
+    /// Patches.
+    Patches {
+        /// Whether also those that reach beyond the sandbox.
+        leaves_sandbox: bool,
+    },
+}
+
+impl RememberedApproval {
+    /// The answer to a question, for the rest of its thread.
+    pub(crate) fn of(question: &Question) -> Self {
+        let leaves_sandbox = question.leaves_sandbox;
+        match &question.action {
+            ApprovalAction::Command { argv, cwd } => {
+                Self::Command { argv: argv.clone(), cwd: cwd.clone(), leaves_sandbox }
+            }
+            ApprovalAction::Patch { .. } => Self::Patches { leaves_sandbox },
+        }
+    }
+}
+
 /// Answers that hold for the rest of a thread.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Remembered {
@@ -36,12 +70,17 @@ impl Remembered {
     /// Notes an approval for the thread: the exact command in the exact directory, or every patch, in the sandbox or out
     /// of it.
     pub(crate) fn approve(&mut self, question: &Question) {
-        match &question.action {
-            ApprovalAction::Command { argv, cwd } => {
-                self.commands.insert((argv.clone(), cwd.clone(), question.leaves_sandbox));
+        self.restore(RememberedApproval::of(question));
+    }
+
+    /// Takes back what was noted before.
+    pub(crate) fn restore(&mut self, approval: RememberedApproval) {
+        match approval {
+            RememberedApproval::Command { argv, cwd, leaves_sandbox } => {
+                self.commands.insert((argv, cwd, leaves_sandbox));
             }
-            ApprovalAction::Patch { .. } if question.leaves_sandbox => self.patches_beyond = true,
-            ApprovalAction::Patch { .. } => self.patches = true,
+            RememberedApproval::Patches { leaves_sandbox: true } => self.patches_beyond = true,
+            RememberedApproval::Patches { leaves_sandbox: false } => self.patches = true,
         }
     }
 

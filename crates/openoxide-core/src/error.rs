@@ -17,6 +17,32 @@ pub enum CoreError {
         /// The id asked for.
         id: ThreadId,
     },
+    /// Another process has the thread open.
+    #[error("thread {id} is open in another process{}", holder.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
+    ThreadBusy {
+        /// The thread.
+        id: ThreadId,
+        /// The process, where it is known.
+        holder: Option<u32>,
+    },
+    /// The thread was written by a later version of this program.
+    #[error("thread {id} was written in format {format}; this program reads up to {known}")]
+    ThreadTooNew {
+        /// The thread.
+        id: ThreadId,
+        /// Its format.
+        format: u32,
+        /// The latest that is understood.
+        known: u32,
+    },
+    /// The turn is none of the thread's.
+    #[error("thread {id} has no ended turn {turn_id}")]
+    TurnNotFound {
+        /// The thread.
+        id: ThreadId,
+        /// The turn asked for.
+        turn_id: crate::TurnId,
+    },
     /// The thread was shut down.
     #[error("thread {id} is closed")]
     ThreadClosed {
@@ -142,6 +168,7 @@ impl CoreError {
         match self {
             Self::ThreadNotFound { .. }
             | Self::ThreadClosed { .. }
+            | Self::TurnNotFound { .. }
             | Self::ApprovalNotPending { .. }
             | Self::EmptyPrompt
             | Self::PromptTooLong { .. }
@@ -152,7 +179,11 @@ impl CoreError {
             | Self::CwdNotAllowed { .. }
             | Self::BeyondCeiling { .. }
             | Self::NothingAllowed { .. } => ErrorKind::Denied,
-            Self::QueueFull { .. } | Self::TooManyThreads { .. } | Self::Rollout { .. } => ErrorKind::Unavailable,
+            Self::ThreadBusy { .. }
+            | Self::ThreadTooNew { .. }
+            | Self::QueueFull { .. }
+            | Self::TooManyThreads { .. }
+            | Self::Rollout { .. } => ErrorKind::Unavailable,
             Self::NoRuntime => ErrorKind::Internal,
         }
     }
@@ -161,9 +192,12 @@ impl CoreError {
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::ThreadNotFound { .. } => {
-                "use the thread id of an earlier result of this server, or start a new thread; threads do not outlive \
-                 the server yet"
+                "use the thread id of an earlier result, or start a new thread; `openoxide threads list` shows those that \
+                 are kept"
             }
+            Self::ThreadBusy { .. } => "end the other process, or fork the thread: `openoxide threads fork ID`",
+            Self::ThreadTooNew { .. } => "use the version that wrote it, or a later one",
+            Self::TurnNotFound { .. } => "`openoxide threads show ID` lists the turns",
             Self::ThreadClosed { .. } => "start a new thread",
             Self::ApprovalNotPending { .. } => "each question is settled once; it has been settled or its turn ended",
             Self::EmptyPrompt => "say what is to be done",

@@ -12,6 +12,10 @@ pub(crate) const READ_ONLY: &str = "This thread answers a question. Its tools re
 pub(crate) const INTERRUPTED_NOTE: &str = "<turn_interrupted>\nThe turn before this was stopped by the person or program \
      that gave it. What it began may be half done: look before building on it.\n</turn_interrupted>";
 
+/// What is noted in the history of a turn that a crash has ended.
+pub(crate) const CRASHED_NOTE: &str = "<turn_interrupted>\nThe program ended while the turn before this ran. What it began may be \
+     half done, and its commands were ended: look before building on it.\n</turn_interrupted>";
+
 /// What stands in for the output of a call that a turn's end cut off.
 pub(crate) const CUT_OFF_OUTPUT: &str =
     "The turn ended before this call did. It may have been done in part, or not at all.";
@@ -35,8 +39,8 @@ pub(crate) fn summary_message(summary: &str) -> String {
     )
 }
 
-/// Whether a message of the user's role was written here, and not by a person.
-pub(crate) fn is_ours(text: &str) -> bool {
+/// Whether a message of the user's role was written by core, and not by a person.
+pub fn is_ours(text: &str) -> bool {
     [SUMMARY_BEGIN, "<environment_context>", "# AGENTS.md instructions for ", "<turn_interrupted>"]
         .iter()
         .any(|begin| text.starts_with(begin))

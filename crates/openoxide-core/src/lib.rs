@@ -29,20 +29,22 @@ mod tools;
 mod turn;
 
 pub use approval::*;
+pub use approvals::RememberedApproval;
 pub use ceiling::Ceiling;
 pub use command_rules::{CommandRule, PatchReach, Request, RuleDecision, Verdict, decide};
 pub use config::{ApprovalPolicy, Config, Limits, ThreadConfig};
 pub use error::{CoreError, ErrorKind};
 pub use events::EventReceiver;
 pub use ids::{ApprovalId, ThreadId, TurnId};
+pub use instructions::is_ours as is_context;
 pub use protocol::*;
 pub use rollout::{
-    EventRecord, JsonlStore, RolloutItem, RolloutLine, SessionMeta, StoredThread, Syncer, ThreadStore, ThreadWriter,
-    TurnContext, TurnStatusRecord,
+    EventRecord, FORMAT, JsonlStore, Overrides, RolloutItem, RolloutLine, SessionMeta, StoredThread, Syncer,
+    ThreadStore, ThreadWriter, TurnContext, TurnStatusRecord,
 };
 pub use thread::{Attachment, Snapshot, Thread};
-pub use thread_manager::ThreadManager;
+pub use thread_manager::{Entrance, Pass, ThreadManager, Ticket, fork_rollout};
 
 // The words of the leaves that core's face uses, so that a door needs no leaf.
-pub use openoxide_model::Usage;
+pub use openoxide_model::{HistoryItem, Role, Usage};
 pub use openoxide_sandbox::{Launcher, SandboxMode, Surroundings, WorkspaceWrite, visible, visible_text};

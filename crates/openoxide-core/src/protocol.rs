@@ -265,6 +265,8 @@ pub struct TurnResult {
     pub diff: Option<String>,
     /// Tokens spent.
     pub usage: Usage,
+    /// Tokens spent by the thread so far, this turn included.
+    pub thread_usage: Usage,
     /// Milliseconds from start to end.
     pub duration_ms: u64,
     /// What was asked for and not done.

@@ -4,6 +4,7 @@
 //! told survives the end of this process; [`ThreadWriter::syncer`] makes it survive the end of the machine.
 
 mod jsonl;
+pub(crate) mod restore;
 mod sync;
 
 use std::io;
@@ -16,7 +17,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::jsonl::JsonlStore;
 pub(crate) use self::sync::SyncQueue;
-use crate::{ApprovalId, ApprovalPolicy, Denial, ThreadId, TurnId, TurnResult, TurnStatus};
+use crate::approvals::RememberedApproval;
+use crate::{ApprovalId, ApprovalPolicy, Denial, ThreadConfig, ThreadId, TurnId, TurnResult, TurnStatus};
 
 /// One line of a rollout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,6 +68,74 @@ pub struct SessionMeta {
     /// The thread this one was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ThreadId>,
+    /// How the lines that follow are to be understood; see [`FORMAT`].
+    #[serde(default = "first_format")]
+    pub format: u32,
+    /// The thread's own limits.
+    #[serde(default)]
+    pub overrides: Overrides,
+}
+
+/// The format of rollouts that this program writes. A program reads those up to its own.
+pub const FORMAT: u32 = 1;
+
+fn first_format() -> u32 {
+    1
+}
+
+/// What a caller has set for one thread; see the fields of the same names in [`crate::ThreadConfig`].
+#[allow(missing_docs, reason = "said where they are used")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Overrides {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_output_token_limit: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project_doc_max_bytes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turn_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turn_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+}
+
+impl SessionMeta {
+    /// The first line of a thread of this configuration.
+    pub(crate) fn of(id: ThreadId, config: &ThreadConfig) -> Self {
+        Self {
+            id,
+            cwd: config.cwd.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            base_instructions: config.base_instructions.clone(),
+            developer_instructions: config.developer_instructions.clone(),
+            read_only_tools: config.read_only_tools,
+            forked_from: None,
+            format: FORMAT,
+            overrides: Overrides {
+                tool_output_token_limit: config.tool_output_token_limit,
+                project_doc_max_bytes: config.project_doc_max_bytes,
+                max_turn_tokens: config.max_turn_tokens,
+                max_turn_seconds: config.max_turn_seconds,
+                max_steps: config.max_steps,
+            },
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn sample() -> Self {
+        Self {
+            id: ThreadId::new(),
+            cwd: "/w".into(),
+            version: "0".into(),
+            base_instructions: None,
+            developer_instructions: None,
+            read_only_tools: false,
+            forked_from: None,
+            format: FORMAT,
+            overrides: Overrides::default(),
+        }
+    }
 }
 
 /// What a turn ran with.
@@ -98,6 +168,11 @@ pub enum EventRecord {
         what: String,
         /// `approved`, `approved_for_thread`, `denied` or `denied_and_stopped`, and which kind of no.
         decision: String,
+    },
+    /// Something was approved for the rest of the thread.
+    Remembered {
+        /// What.
+        approval: RememberedApproval,
     },
     /// A turn ended.
     TurnEnded {
@@ -159,6 +234,8 @@ pub struct StoredThread {
     pub id: ThreadId,
     /// Bytes it takes.
     pub bytes: u64,
+    /// When it was last written.
+    pub modified: std::time::SystemTime,
 }
 
 /// Keeps rollouts. Every method blocks for no longer than the storage does.
@@ -166,6 +243,16 @@ pub trait ThreadStore: Send + Sync {
     /// Takes the one writer's place of a thread, creating its rollout when there is none. Fails with
     /// [`io::ErrorKind::WouldBlock`] while another process holds it.
     fn lock(&self, id: ThreadId) -> io::Result<Box<dyn ThreadWriter>>;
+
+    /// Takes the one writer's place of a thread that exists, and its lines as [`ThreadStore::load`] gives them. Fails with
+    /// [`io::ErrorKind::NotFound`] where there is no such thread, and as [`ThreadStore::lock`] does.
+    fn open(&self, id: ThreadId) -> io::Result<(Box<dyn ThreadWriter>, Vec<RolloutLine>)>;
+
+    /// Whether a thread exists.
+    fn contains(&self, id: ThreadId) -> bool;
+
+    /// Who holds the writer's place, where that can be told: a process id.
+    fn holder(&self, id: ThreadId) -> Option<u32>;
 
     /// All whole lines of a thread, oldest first. A last line that was cut off is left out, and so are lines of a
     /// type that is not known.

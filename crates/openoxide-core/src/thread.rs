@@ -125,6 +125,13 @@ impl Thread {
         Ok((submitted, attachment))
     }
 
+    /// Whether the thread has been doing nothing for so long, and would be the same if it were loaded again.
+    pub(crate) fn is_idle_since(&self, limit: Duration) -> bool {
+        let state = lock(&self.state);
+        let is_kept = matches!(*lock(&self.rollout), Rollout::Open(_) | Rollout::Pending(..));
+        is_kept && state.running.is_none() && state.queue.is_empty() && state.last_used.elapsed() >= limit
+    }
+
     /// The result of a turn that ended; kept for the last few turns of the thread.
     pub fn result_of(&self, turn_id: TurnId) -> Option<Arc<TurnResult>> {
         lock(&self.state).results.iter().find(|result| result.turn_id == turn_id).cloned()
@@ -152,6 +159,7 @@ impl Thread {
     }
 
     fn submit_locked(self: &Arc<Self>, state: &mut State, op: Op) -> Result<Submitted, CoreError> {
+        state.last_used = Instant::now();
         if state.closed && !matches!(op, Op::Shutdown | Op::Interrupt { .. }) {
             return Err(CoreError::ThreadClosed { id: self.id });
         }
@@ -242,6 +250,7 @@ impl Thread {
             files_changed: Vec::new(),
             diff: None,
             usage: Usage::default(),
+            thread_usage: state.usage,
             duration_ms: 0,
             denials: Vec::new(),
         });

@@ -1,19 +1,26 @@
-//! Every thread in memory, by id: starts them, finds them, forks them for a question, and ends them all.
+//! Every thread in memory, by id: starts them, finds them, loads them from their rollouts, forks them, lets those go that
+//! nobody uses, and ends them all.
+
+mod opening;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use openoxide_sandbox::{SandboxMode, SandboxPolicy};
 
+pub use self::opening::{Entrance, Pass, Ticket};
 use crate::context::Shell;
 use crate::events::lock;
-use crate::rollout::{JsonlStore, Rollout, SessionMeta, SyncQueue, ThreadStore};
+use crate::rollout::restore::{self, Restored};
+use crate::rollout::{EventRecord, FORMAT, JsonlStore, Rollout, RolloutItem, SessionMeta, SyncQueue, ThreadStore};
 use crate::runner::Runner;
 use crate::thread::SHUTDOWN_LIMIT;
 use crate::thread_state::{ContextDue, State};
 use crate::tools::{Reach, Toolbox, Toolboxes};
-use crate::{ApprovalPolicy, Config, CoreError, Thread, ThreadConfig, ThreadId};
+use crate::{ApprovalPolicy, Config, CoreError, Thread, ThreadConfig, ThreadId, TurnId};
 
 /// What every thread of a process shares; made once.
 pub(crate) struct Core {
@@ -76,6 +83,11 @@ impl Core {
 pub struct ThreadManager {
     core: Arc<Core>,
     threads: Mutex<HashMap<ThreadId, Arc<Thread>>>,
+    lines: Arc<opening::Lines>,
+    /// Held while a thread is loaded.
+    loading: Mutex<()>,
+    /// Whether the task that lets idle threads go has been started.
+    is_tidied: AtomicBool,
     this: Weak<Self>,
 }
 
@@ -100,6 +112,9 @@ impl ThreadManager {
         Arc::new_cyclic(|this| Self {
             core: Arc::new(core),
             threads: Mutex::new(HashMap::new()),
+            lines: Arc::default(),
+            loading: Mutex::default(),
+            is_tidied: AtomicBool::new(false),
             this: Weak::clone(this),
         })
     }
@@ -121,18 +136,7 @@ impl ThreadManager {
         let id = ThreadId::new();
         let rollout = match &self.core.store {
             None => Rollout::Ephemeral,
-            Some(store) => Rollout::Pending(
-                Arc::clone(store),
-                Box::new(SessionMeta {
-                    id,
-                    cwd: config.cwd.clone(),
-                    version: env!("CARGO_PKG_VERSION").to_owned(),
-                    base_instructions: config.base_instructions.clone(),
-                    developer_instructions: config.developer_instructions.clone(),
-                    read_only_tools: config.read_only_tools,
-                    forked_from: None,
-                }),
-            ),
+            Some(store) => Rollout::Pending(Arc::clone(store), Box::new(SessionMeta::of(id, &config))),
         };
         self.insert(id, config, State::new(Arc::default(), ContextDue::Everything), rollout)
     }
@@ -146,24 +150,113 @@ impl ThreadManager {
     }
 
     /// A thread that is in memory.
+    pub fn in_memory(&self, id: ThreadId) -> Option<Arc<Thread>> {
+        lock(&self.threads).get(&id).cloned()
+    }
+
+    /// A thread: the one in memory, or else loaded from its rollout with its history, settings, what was approved for it
+    /// and its totals. Blocks for as long as the disk takes; see [`ThreadManager::enter`] for those who must not.
+    ///
+    /// # Errors
+    /// There is no such thread, another process has it, or its settings go beyond what is allowed today.
     pub fn get_or_load(&self, id: ThreadId) -> Result<Arc<Thread>, CoreError> {
-        lock(&self.threads).get(&id).cloned().ok_or(CoreError::ThreadNotFound { id })
+        if let Some(thread) = self.in_memory(id) {
+            return Ok(thread);
+        }
+        let store = self.core.store.as_ref().ok_or(CoreError::ThreadNotFound { id })?;
+        // One at a time, so that whoever comes second finds what the first has loaded.
+        let _loading = lock(&self.loading);
+        if let Some(thread) = self.in_memory(id) {
+            return Ok(thread);
+        }
+        let (mut writer, lines) = store.open(id).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::InvalidInput => CoreError::ThreadNotFound { id },
+            std::io::ErrorKind::WouldBlock => CoreError::ThreadBusy { id, holder: store.holder(id) },
+            _ => CoreError::Rollout { id, source },
+        })?;
+        let mut restored = self.restored(id, restore::restore(lines))?;
+        let config = self.config_of(&restored)?;
+        if let Some(turn) = restored.cut_off.take() {
+            let (items, result) = restore::crash_ending(id, &restored, &turn);
+            for item in items {
+                let item = Arc::new(item);
+                let written = writer.append(&RolloutItem::ResponseItem(Arc::clone(&item)));
+                written.map_err(|source| CoreError::Rollout { id, source })?;
+                restored.history.push(item);
+            }
+            let written = writer.append(&RolloutItem::EventMsg(EventRecord::turn_ended(&result)));
+            written.map_err(|source| CoreError::Rollout { id, source })?;
+            restored.results.push(result);
+        }
+        self.insert(id, config, state_of(restored), Rollout::Open(writer))
+    }
+
+    fn restored(&self, id: ThreadId, restored: Option<Restored>) -> Result<Restored, CoreError> {
+        let restored = restored.ok_or_else(|| {
+            let source = std::io::Error::other("its first line does not say whose it is");
+            CoreError::Rollout { id, source }
+        })?;
+        match restored.meta.format {
+            format if format > FORMAT => Err(CoreError::ThreadTooNew { id, format, known: FORMAT }),
+            _ => Ok(restored),
+        }
+    }
+
+    /// What a thread ran with, if it still may.
+    fn config_of(&self, restored: &Restored) -> Result<ThreadConfig, CoreError> {
+        let SessionMeta { cwd, base_instructions, developer_instructions, read_only_tools, overrides, .. } =
+            &restored.meta;
+        let defaults = self.core.config.thread_defaults();
+        let context = restored.context.as_ref();
+        let config = ThreadConfig {
+            cwd: usable_directory(&self.core.config.cwd, context.map_or(cwd, |context| &context.cwd))?,
+            model: context.map_or(defaults.model, |context| context.model.clone()),
+            sandbox: context.map_or(defaults.sandbox, |context| context.sandbox),
+            approval_policy: context.map_or(defaults.approval_policy, |context| context.approval_policy),
+            base_instructions: base_instructions.clone(),
+            developer_instructions: developer_instructions.clone(),
+            read_only_tools: *read_only_tools,
+            tool_output_token_limit: overrides.tool_output_token_limit,
+            project_doc_max_bytes: overrides.project_doc_max_bytes,
+            max_turn_tokens: overrides.max_turn_tokens,
+            max_turn_seconds: overrides.max_turn_seconds,
+            max_steps: overrides.max_steps,
+        };
+        self.core.config.ceiling.check(&config)?;
+        self.check_sandbox(&config)?;
+        Ok(config)
     }
 
     /// A new thread that can only read and knows what the given one knew when its last turn ended; the given one
-    /// stays as it is. The new thread is kept in memory only.
+    /// stays as it is, also where another process has it. The new thread is kept in memory only. Blocks for as long as
+    /// the disk takes where the given one is not in memory.
     pub fn fork_for_query(self: &Arc<Self>, id: ThreadId) -> Result<Arc<Thread>, CoreError> {
-        let source = self.get_or_load(id)?;
-        let history = source.finished_history();
+        let (history, config) = match self.in_memory(id) {
+            Some(source) => (source.finished_history(), source.config().clone()),
+            None => {
+                let restored = self.restored(id, restore::restore(self.lines_of(id)?))?;
+                let config = self.config_of(&restored)?;
+                let finished = restored.cut_off.as_ref().map_or(restored.history.len(), |turn| turn.begins);
+                (Arc::new(restored.history[..finished].to_vec()), config)
+            }
+        };
         let context_due = if history.is_empty() { ContextDue::Everything } else { ContextDue::Environment };
         let config = ThreadConfig {
             sandbox: SandboxMode::ReadOnly,
             approval_policy: ApprovalPolicy::Never,
             read_only_tools: true,
-            ..source.config().clone()
+            ..config
         };
         self.check_sandbox(&config)?;
         self.insert(ThreadId::new(), config, State::new(history, context_due), Rollout::Ephemeral)
+    }
+
+    fn lines_of(&self, id: ThreadId) -> Result<Vec<crate::RolloutLine>, CoreError> {
+        let store = self.core.store.as_ref().ok_or(CoreError::ThreadNotFound { id })?;
+        store.load(id).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::InvalidInput => CoreError::ThreadNotFound { id },
+            _ => CoreError::Rollout { id, source },
+        })
     }
 
     fn insert(
@@ -180,7 +273,34 @@ impl ThreadManager {
             return Err(CoreError::TooManyThreads { max });
         }
         threads.insert(id, Arc::clone(&thread));
+        drop(threads);
+        self.tidy();
         Ok(thread)
+    }
+
+    /// Starts the task that lets idle threads go, once, where there is a runtime and threads are kept on disk.
+    fn tidy(&self) {
+        let Some(limit) = self.core.config.limits.idle_thread.filter(|_| self.core.store.is_some()) else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.is_tidied.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let this = Weak::clone(&self.this);
+        runtime.spawn(async move {
+            let round = (limit / 10).max(Duration::from_secs(1));
+            loop {
+                tokio::time::sleep(round).await;
+                let Some(manager) = this.upgrade() else { return };
+                manager.let_go(limit);
+            }
+        });
+    }
+
+    /// Drops threads that nobody has used for so long. Their rollouts stay, and their background commands end.
+    fn let_go(&self, limit: Duration) {
+        let mut threads = lock(&self.threads);
+        // Only the map holds it: no call is attached, no turn runs.
+        threads.retain(|_, thread| Arc::strong_count(thread) > 1 || !thread.is_idle_since(limit));
     }
 
     /// Drops a thread that was shut down.
@@ -197,6 +317,44 @@ impl ThreadManager {
             tracing::warn!("threads were still closing when the time for it was over");
         }
     }
+}
+
+/// The state of a thread that was loaded.
+fn state_of(restored: Restored) -> State {
+    let due = if restored.history.is_empty() { ContextDue::Everything } else { ContextDue::Nothing };
+    let mut state = State::new(Arc::new(restored.history), due);
+    (state.remembered, state.usage) = (restored.remembered, restored.usage);
+    restored.results.into_iter().for_each(|result| state.keep_result(Arc::new(result)));
+    state
+}
+
+/// Copies a thread as it is in its rollout, to a new one, whole or up to the end of a turn. The original may be in use.
+///
+/// # Errors
+/// There is no such thread or turn, or the disk fails.
+pub fn fork_rollout(store: &dyn ThreadStore, id: ThreadId, turn: Option<TurnId>) -> Result<ThreadId, CoreError> {
+    let failed = |source: std::io::Error| match source.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::InvalidInput => CoreError::ThreadNotFound { id },
+        _ => CoreError::Rollout { id, source },
+    };
+    let lines = store.load(id).map_err(failed)?;
+    let lines = match turn {
+        Some(turn_id) => restore::up_to(lines, turn).ok_or(CoreError::TurnNotFound { id, turn_id })?,
+        None => lines,
+    };
+    let fork = ThreadId::new();
+    let mut writer = store.lock(fork).map_err(failed)?;
+    for line in lines {
+        let item = match line.item {
+            RolloutItem::SessionMeta(meta) => {
+                RolloutItem::SessionMeta(SessionMeta { id: fork, forked_from: Some(id), ..meta })
+            }
+            other => other,
+        };
+        writer.append(&item).map_err(failed)?;
+    }
+    writer.syncer().and_then(|sync| sync()).map_err(failed)?;
+    Ok(fork)
 }
 
 fn usable_directory(base: &Path, wanted: &Path) -> Result<PathBuf, CoreError> {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use openoxide_model::HistoryItem;
+use openoxide_model::{HistoryItem, Usage};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::approvals::Remembered;
 use crate::{ApprovalRequest, Decision, TurnId, TurnResult};
 
 /// How many ended turns can still be asked for.
-const KEPT_RESULTS: usize = 8;
+pub(crate) const KEPT_RESULTS: usize = 8;
 
 /// The history of a thread; cloned by reference for a model request or a fork.
 pub(crate) type History = Arc<Vec<Arc<HistoryItem>>>;
@@ -39,6 +39,10 @@ pub(crate) struct State {
     pub(crate) remembered: Remembered,
     /// The id of the next item.
     pub(crate) next_item_id: u64,
+    /// Tokens of all turns that have ended.
+    pub(crate) usage: Usage,
+    /// When something was last asked of the thread, or a turn of it ended.
+    pub(crate) last_used: Instant,
     /// Tokens of the history as the model counted them last; 0 where it has not.
     pub(crate) context_tokens: u64,
 }
@@ -125,6 +129,8 @@ impl State {
             results: VecDeque::new(),
             remembered: Remembered::default(),
             next_item_id: 1,
+            usage: Usage::default(),
+            last_used: Instant::now(),
             context_tokens: 0,
         }
     }

@@ -10,3 +10,4 @@ mod state_tests;
 pub(crate) mod step;
 
 pub(crate) use compact::estimate;
+pub(crate) use repair::missing_outputs;

@@ -53,6 +53,9 @@ pub struct ToolOutput {
     /// Tokens the turn spent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageReport>,
+    /// Tokens spent by the thread so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_usage: Option<UsageReport>,
     /// Milliseconds from the turn's start to its end, or to now while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
@@ -180,6 +183,7 @@ mod tests {
             files_changed: Vec::new(),
             diff: None,
             usage: None,
+            thread_usage: None,
             duration_ms: None,
             denials: Vec::new(),
         }

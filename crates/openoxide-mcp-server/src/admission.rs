@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use openoxide_core::{
-    ApprovalPolicy, Attachment, CoreError, Op, SandboxMode, Submitted, Thread, ThreadConfig, ThreadId, ThreadManager,
-    TurnId,
+    ApprovalPolicy, Attachment, CoreError, Entrance, Op, SandboxMode, Submitted, Thread, ThreadConfig, ThreadId,
+    ThreadManager, TurnId,
 };
 use openoxide_mcp_protocol::request_state::ParkedCall;
 use openoxide_mcp_protocol::tools::{OpenoxideParams, QueryParams, ReplyParams};
@@ -76,8 +77,14 @@ pub(crate) fn start(manager: &Arc<ThreadManager>, era: Era, params: OpenoxidePar
     begin(manager.start_thread(config), era, params.prompt)
 }
 
-/// Starts a query on a thread of its own, or on a read-only fork.
-pub(crate) fn query(manager: &Arc<ThreadManager>, era: Era, params: QueryParams) -> Admission {
+/// [`query`] where blocking holds nobody up.
+pub(crate) async fn query_in_background(manager: Arc<ThreadManager>, era: Era, params: QueryParams) -> Admission {
+    let asked = tokio::task::spawn_blocking(move || query(&manager, era, params)).await;
+    asked.unwrap_or_else(|_| Admission::Answer(tool_error(era, "the question could not be started; ask again")))
+}
+
+/// Starts a query on a thread of its own, or on a read-only fork. Blocks on the disk where the thread has to be read.
+fn query(manager: &Arc<ThreadManager>, era: Era, params: QueryParams) -> Admission {
     let Some(thread_id) = &params.thread_id else {
         let defaults = manager.config().thread_defaults();
         let config = ThreadConfig {
@@ -90,11 +97,21 @@ pub(crate) fn query(manager: &Arc<ThreadManager>, era: Era, params: QueryParams)
         };
         return begin(manager.start_thread(config), era, params.query);
     };
-    let original = match find(manager, era, thread_id) {
-        Ok(thread) => thread,
+    let id = match self::thread_id(era, thread_id) {
+        Ok(id) => id,
         Err(answer) => return answer,
     };
-    let config = original.config();
+    let fork = match manager.fork_for_query(id) {
+        Ok(fork) => fork,
+        Err(error) => return refused(era, &error),
+    };
+    // The fork has what the original has.
+    let config = fork.config();
+    let refuse = |message: String| {
+        // A thread on which nothing runs is closed at once.
+        let _ = fork.submit(Op::Shutdown);
+        Admission::Answer(tool_error(era, &message))
+    };
     if let Some(cwd) = &params.cwd
         && config.cwd.join(cwd) != config.cwd
     {
@@ -102,16 +119,16 @@ pub(crate) fn query(manager: &Arc<ThreadManager>, era: Era, params: QueryParams)
             "cwd is {cwd:?}, but thread {thread_id} works in {}; leave cwd out, or ask without a thread_id",
             config.cwd.display()
         );
-        return Admission::Answer(tool_error(era, &message));
+        return refuse(message);
     }
     if params.model.as_ref().is_some_and(|model| *model != config.model) {
         let message = format!(
             "model cannot change on a thread; thread {thread_id} uses {:?}, leave model out or ask without a thread_id",
             config.model
         );
-        return Admission::Answer(tool_error(era, &message));
+        return refuse(message);
     }
-    begin(manager.fork_for_query(original.id()), era, params.query)
+    begin(Ok(fork), era, params.query)
 }
 
 fn begin(thread: Result<Arc<Thread>, CoreError>, era: Era, prompt: String) -> Admission {
@@ -124,20 +141,40 @@ fn begin(thread: Result<Arc<Thread>, CoreError>, era: Era, prompt: String) -> Ad
     }
 }
 
-fn find(manager: &ThreadManager, era: Era, id: &str) -> Result<Arc<Thread>, Admission> {
+fn thread_id(era: Era, id: &str) -> Result<ThreadId, Admission> {
     let Ok(thread_id) = id.parse::<ThreadId>() else {
         let message = format!("thread_id is {id:?}, which is no thread id; use the threadId of an earlier result");
         return Err(Admission::Answer(tool_error(era, &message)));
     };
-    manager.get_or_load(thread_id).map_err(|error| refused(era, &error))
+    Ok(thread_id)
 }
 
-/// Continues a thread.
-pub(crate) fn reply(manager: &ThreadManager, era: Era, params: ReplyParams) -> Admission {
-    let thread = match find(manager, era, &params.thread_id) {
-        Ok(thread) => thread,
-        Err(answer) => return answer,
+/// Where a call that continues a thread gets to at once, or the future by which it gets there.
+pub(crate) enum Reply {
+    Now(Admission),
+    Later(BoxFuture<'static, Admission>),
+}
+
+/// Continues a thread. Calls of one thread are admitted in the order in which this is called, also where the thread has
+/// to be loaded first.
+pub(crate) fn reply(manager: &Arc<ThreadManager>, era: Era, params: ReplyParams) -> Reply {
+    let id = match thread_id(era, &params.thread_id) {
+        Ok(id) => id,
+        Err(answer) => return Reply::Now(answer),
     };
+    match manager.enter(id) {
+        Entrance::Open(thread) => Reply::Now(reply_on(&thread, era, params)),
+        Entrance::Line(ticket) => Reply::Later(Box::pin(async move {
+            let (thread, _pass) = ticket.open().await;
+            match thread {
+                Ok(thread) => reply_on(&thread, era, params),
+                Err(error) => refused(era, &error),
+            }
+        })),
+    }
+}
+
+fn reply_on(thread: &Arc<Thread>, era: Era, params: ReplyParams) -> Admission {
     let interrupt = params.interrupt.unwrap_or_default();
     let Some(text) = params.prompt else {
         // Attached first, so that the end of an interrupted turn is not missed.
@@ -147,8 +184,11 @@ pub(crate) fn reply(manager: &ThreadManager, era: Era, params: ReplyParams) -> A
         }
         let running = attachment.snapshot.running.or_else(|| attachment.snapshot.queued.first().copied());
         return match running {
-            Some(turn) => Admission::Place(Box::new(Place { thread, turn, attachment, began: false })),
-            None => Admission::Answer(output::last(era, &thread, attachment.snapshot.last.as_deref())),
+            Some(turn) => {
+                let thread = Arc::clone(thread);
+                Admission::Place(Box::new(Place { thread, turn, attachment, began: false }))
+            }
+            None => Admission::Answer(output::last(era, thread, attachment.snapshot.last.as_deref())),
         };
     };
     if interrupt && let Err(error) = thread.submit(Op::Interrupt { turn_id: None }) {
@@ -159,7 +199,7 @@ pub(crate) fn reply(manager: &ThreadManager, era: Era, params: ReplyParams) -> A
         false => Op::UserInput { text },
     };
     let submitted = thread.submit_and_attach(op);
-    placed(era, thread, submitted)
+    placed(era, Arc::clone(thread), submitted)
 }
 
 /// Brings a parked call back to its turn with the answers it collected. Never starts a turn, and decides nothing that
@@ -173,7 +213,8 @@ pub(crate) fn retry(manager: &ThreadManager, parked: &ParkedCall, answers: &Map<
             "the turn that asked was interrupted; its questions are void. Continue the thread with a new prompt";
         output::failed_on(Era::Modern, parked.thread_id.clone(), CallStatus::Interrupted, message)
     };
-    let Ok(thread) = manager.get_or_load(thread_id) else { return Admission::Answer(gone()) };
+    // A turn that waits is in memory.
+    let Some(thread) = manager.in_memory(thread_id) else { return Admission::Answer(gone()) };
     let attachment = thread.attach();
     for request in attachment.snapshot.pending.iter().filter(|request| request.turn_id == turn) {
         let id = request.id.to_string();

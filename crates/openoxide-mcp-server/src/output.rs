@@ -21,19 +21,20 @@ pub(crate) fn status(result: &TurnResult) -> CallStatus {
 /// The result of a turn that has ended.
 pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
     let status = status(result);
-    let usage = &result.usage;
+    let report = |usage: &openoxide_core::Usage| UsageReport {
+        input_tokens: usage.input_tokens,
+        cached_input_tokens: usage.cached_input_tokens,
+        output_tokens: usage.output_tokens,
+        reasoning_output_tokens: usage.reasoning_output_tokens,
+    };
     let output = ToolOutput {
         content: result.content.clone(),
         status: Some(status),
         turn_id: Some(result.turn_id.to_string()),
         files_changed: result.files_changed.clone(),
         diff: result.diff.as_deref().map(cut_diff),
-        usage: Some(UsageReport {
-            input_tokens: usage.input_tokens,
-            cached_input_tokens: usage.cached_input_tokens,
-            output_tokens: usage.output_tokens,
-            reasoning_output_tokens: usage.reasoning_output_tokens,
-        }),
+        usage: Some(report(&result.usage)),
+        thread_usage: Some(report(&result.thread_usage)),
         duration_ms: Some(result.duration_ms),
         denials: result
             .denials
@@ -94,6 +95,7 @@ fn blank(thread_id: String) -> ToolOutput {
         files_changed: Vec::new(),
         diff: None,
         usage: None,
+        thread_usage: None,
         duration_ms: None,
         denials: Vec::new(),
     }

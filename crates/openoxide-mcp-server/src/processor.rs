@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::Shared;
-use crate::admission;
+use crate::admission::{self, Reply};
 use crate::answers::{Batch, Responder, Route};
 use crate::calls::Call;
 use crate::outgoing::Gate;
@@ -276,18 +276,20 @@ impl Processor {
         match (parked, tool_call) {
             (Some((parked, answers)), _) => {
                 let admission = admission::retry(&manager, &parked, &answers);
-                tokio::spawn(runner::run(task, move || admission));
+                tokio::spawn(runner::run(task, std::future::ready(admission)));
             }
             (None, ToolCall::Reply(params)) => {
                 // Here and not in the runner: prompts of one thread queue in the order they came.
-                let admission = admission::reply(&manager, era, params);
-                tokio::spawn(runner::run(task, move || admission));
+                match admission::reply(&manager, era, params) {
+                    Reply::Now(admission) => tokio::spawn(runner::run(task, std::future::ready(admission))),
+                    Reply::Later(admission) => tokio::spawn(runner::run(task, admission)),
+                };
             }
             (None, ToolCall::Start(params)) => {
-                tokio::spawn(runner::run(task, move || admission::start(&manager, era, params)));
+                tokio::spawn(runner::run(task, async move { admission::start(&manager, era, params) }));
             }
             (None, ToolCall::Query(params)) => {
-                tokio::spawn(runner::run(task, move || admission::query(&manager, era, params)));
+                tokio::spawn(runner::run(task, admission::query_in_background(manager, era, params)));
             }
         }
     }

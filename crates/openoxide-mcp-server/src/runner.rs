@@ -46,12 +46,12 @@ enum End {
     Cancelled,
 }
 
-/// Runs a call to its answer. `admit` finds its place; it may block for a moment.
-pub(crate) async fn run(task: Task, admit: impl FnOnce() -> Admission + Send) {
+/// Runs a call to its answer. `admit` finds its place.
+pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Send) {
     let Task { shared, open, responder, wait_seconds, binding, alive } = task;
     let call = Arc::clone(&open.call);
     let work = async {
-        match admit() {
+        match admit.await {
             Admission::Answer(answer) => End::Answer(answer),
             Admission::Place(place) => Stay::new(&shared, &call, *place, binding).run(wait_seconds).await,
         }

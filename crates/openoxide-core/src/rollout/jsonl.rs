@@ -5,7 +5,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,6 +30,22 @@ impl JsonlStore {
     /// A store under `<home>/sessions`; nothing is created before the first line is written.
     pub fn new(home: &Path) -> Self {
         Self { sessions: home.join("sessions") }
+    }
+
+    /// The store of threads that were put aside, under `<home>/archived_sessions`.
+    pub fn archived(home: &Path) -> Self {
+        Self { sessions: home.join("archived_sessions") }
+    }
+
+    /// Moves a thread to another store of the same file system; [`io::ErrorKind::WouldBlock`] while a writer holds it.
+    pub fn move_to(&self, id: ThreadId, other: &Self) -> io::Result<()> {
+        let (from, to) = (self.path_of(id)?, other.path_of(id)?);
+        let file = File::open(&from)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        if let Some(directory) = to.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        }
+        fs::rename(from, to)
     }
 
     /// Where the rollout of a thread is, whether or not it exists. Fails for an id that carries no time.
@@ -57,6 +73,31 @@ impl ThreadStore for JsonlStore {
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         end_torn_line(&mut file)?;
         Ok(Box::new(JsonlWriter { file: Arc::new(file) }))
+    }
+
+    fn open(&self, id: ThreadId) -> io::Result<(Box<dyn ThreadWriter>, Vec<RolloutLine>)> {
+        let mut file = OpenOptions::new().read(true).append(true).open(self.path_of(id)?)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        end_torn_line(&mut file)?;
+        file.seek(SeekFrom::Start(0))?;
+        let lines = read_lines(file.try_clone()?)?;
+        Ok((Box::new(JsonlWriter { file: Arc::new(file) }), lines))
+    }
+
+    fn contains(&self, id: ThreadId) -> bool {
+        self.path_of(id).is_ok_and(|path| path.is_file())
+    }
+
+    fn holder(&self, id: ThreadId) -> Option<u32> {
+        // Linux lists every lock: `1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF`.
+        let inode = fs::metadata(self.path_of(id).ok()?).ok()?.ino();
+        let locks = fs::read_to_string("/proc/locks").ok()?;
+        locks.lines().find_map(|line| {
+            let mut words = line.split_ascii_whitespace().skip(1);
+            let (kind, pid, place) = (words.next()?, words.nth(2)?, words.next()?);
+            let is_it = kind == "FLOCK" && place.rsplit(':').next()?.parse() == Ok(inode);
+            is_it.then(|| pid.parse().ok())?
+        })
     }
 
     fn load(&self, id: ThreadId) -> io::Result<Vec<RolloutLine>> {
@@ -120,7 +161,8 @@ fn collect(directory: &Path, depth: u32, found: &mut Vec<StoredThread>) -> io::R
             && let Some(stem) = name.strip_prefix("rollout-").and_then(|rest| rest.strip_suffix(".jsonl"))
             && let Some(id) = stem.len().checked_sub(36).and_then(|at| stem.get(at..)?.parse().ok())
         {
-            found.push(StoredThread { id, bytes: entry.metadata()?.len() });
+            let metadata = entry.metadata()?;
+            found.push(StoredThread { id, bytes: metadata.len(), modified: metadata.modified()? });
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use openoxide_model::HistoryItem;
+use openoxide_model::{HistoryItem, Usage};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -55,6 +55,13 @@ impl Thread {
             remembered: std::mem::take(&mut state.remembered),
             next_item_id: state.next_item_id,
         }
+    }
+
+    /// Tokens of the thread when a turn has spent these.
+    pub(crate) fn usage_with(&self, spent: Usage) -> Usage {
+        let mut usage = lock(&self.state).usage;
+        usage += spent;
+        usage
     }
 
     /// Notes that the model has been told what was due.
@@ -207,6 +214,8 @@ impl Thread {
             None => state.next_item_id += 1 << 32,
         }
         state.finished_len = state.history.len();
+        state.usage = result.thread_usage;
+        state.last_used = Instant::now();
         state.running = None;
         state.keep_result(Arc::clone(&result));
         self.hub.emit(Event::TurnEnded { turn_id: result.turn_id, result });

@@ -24,7 +24,7 @@ use super::step::{Action, CallIndex, CallOutcome, Input, Prepared};
 use crate::approvals::{Question, Rules};
 use crate::diff::TurnDiff;
 use crate::events::lock;
-use crate::rollout::{RolloutItem, TurnContext};
+use crate::rollout::{EventRecord, RolloutItem, TurnContext};
 use crate::thread::{Carried, StartedTurn, TurnStart};
 use crate::thread_state::ContextDue;
 use crate::tools::{self, Plan, ToolContext};
@@ -62,6 +62,7 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
             content: parts.content,
             files_changed,
             diff,
+            thread_usage: thread.usage_with(parts.usage),
             usage: parts.usage,
             duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             denials: parts.denials,
@@ -285,6 +286,9 @@ impl<'a> Driver<'a> {
             Action::Append(item) => self.thread.append(item)?,
             Action::Emit(event) => self.thread.hub.emit(event),
             Action::RequestModel => self.request(),
+            Action::Remember(approval) => {
+                self.thread.record(&RolloutItem::EventMsg(EventRecord::Remembered { approval }))?;
+            }
             Action::DropModel => self.stream = None,
             Action::Summarise => self.summarise(),
             Action::Compact(summary) => self.compact(&summary)?,

@@ -64,6 +64,7 @@ fn short(action: &Action) -> String {
         Action::Append(HistoryItem::FunctionCall { call_id, .. }) => format!("append call {call_id}"),
         Action::Append(other) => format!("append {other:?}"),
         Action::RequestModel => "request".into(),
+        Action::Remember(_) => "remember".into(),
         Action::DropModel => "drop model".into(),
         Action::Summarise => "summarise".into(),
         Action::Compact(summary) => format!("compact {summary}"),

@@ -3,7 +3,7 @@
 use openoxide_model::{HistoryItem, ModelEvent};
 
 use super::compact::Summary;
-use crate::approvals::Question;
+use crate::approvals::{Question, RememberedApproval};
 use crate::{Decision, Event, ItemStatus, PlanStep, TurnItemKind, TurnStatus};
 
 /// A tool call of the model.
@@ -106,6 +106,8 @@ pub(crate) enum Action {
     Append(HistoryItem),
     /// Ask the model for its next response.
     RequestModel,
+    /// Write that something is approved for the rest of the thread.
+    Remember(RememberedApproval),
     /// Close the connection to the model.
     DropModel,
     /// Have the history summed up.

@@ -11,7 +11,7 @@ use openoxide_model::HistoryItem;
 
 use super::super::step::{Action, CallIndex, CallOutcome, Prepared, ToolCall, refused_item, with_status};
 use super::{Actions, Phase, TurnState};
-use crate::approvals::{self, Question};
+use crate::approvals::{self, Question, RememberedApproval};
 use crate::{
     ApprovalAction, Decision, Denial, DenialReason, Event, ItemStatus, RuleDecision, TurnItem, TurnItemKind,
     TurnStatus, Verdict,
@@ -130,6 +130,7 @@ impl TurnState {
             Decision::Approve | Decision::ApproveForThread => {
                 if decision == Decision::ApproveForThread {
                     self.rules.remembered.approve(question);
+                    actions.push(Action::Remember(RememberedApproval::of(question)));
                 }
                 let was_stopped = slot.stopped.is_some();
                 (slot.stage, slot.approved) = (Stage::Ready, Some(action));

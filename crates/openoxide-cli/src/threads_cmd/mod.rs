@@ -1,0 +1,187 @@
+//! `openoxide threads`: the threads that are kept on disk, for the person who wants to look back, go on elsewhere, or clean
+//! up. Works beside running servers: what one of them has open is read, and never written.
+
+mod page;
+mod transcript;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::Subcommand;
+use openoxide_core::{JsonlStore, StoredThread, ThreadId, ThreadStore as _, TurnId, fork_rollout, visible_text};
+use serde_json::json;
+
+use crate::config;
+use transcript::Transcript;
+
+/// Arguments of `openoxide threads`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ThreadsArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List threads, the one used last first.
+    List(ListArgs),
+    /// Show what was said and done on a thread.
+    Show(ShowArgs),
+    /// Copy a thread to a new one, whole or up to a turn; prints the new id.
+    Fork(ForkArgs),
+    /// Put a thread aside: it is neither listed nor continued until it is taken back.
+    Archive(ArchiveArgs),
+    /// Delete a thread for good.
+    Delete(DeleteArgs),
+    /// Print a thread's lines as they are kept, or as a page with --html.
+    Export(ShowArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// How many to list.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    limit: usize,
+    /// List those that were put aside instead.
+    #[arg(long)]
+    archived: bool,
+    /// Print one JSON object for each.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct ShowArgs {
+    /// The thread's id, or as much of its beginning as is unique.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Print a page for a browser, with nothing to fetch.
+    #[arg(long)]
+    html: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct ForkArgs {
+    /// The thread's id, or as much of its beginning as is unique.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// The last turn to take along, by its id.
+    #[arg(long, value_name = "TURN")]
+    turn: Option<TurnId>,
+}
+
+#[derive(Debug, clap::Args)]
+struct ArchiveArgs {
+    /// The thread's id, or as much of its beginning as is unique.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Take it back.
+    #[arg(long)]
+    undo: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct DeleteArgs {
+    /// The threads' ids, or as much of their beginnings as is unique.
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+}
+
+/// Does what is asked.
+pub(crate) fn run(args: ThreadsArgs) -> anyhow::Result<ExitCode> {
+    let home = config::home().context("there is no home directory; set OPENOXIDE_HOME")?;
+    let (store, aside) = (JsonlStore::new(&home), JsonlStore::archived(&home));
+    let mut out = std::io::stdout().lock();
+    match args.what {
+        What::List(args) => list(&mut out, if args.archived { &aside } else { &store }, &args)?,
+        What::Show(args) => {
+            let transcript = Transcript::of(store.load(find(&store, &args.id)?)?);
+            let text = if args.html { page::render(&transcript) } else { transcript.text() };
+            out.write_all(text.as_bytes())?;
+        }
+        What::Export(args) => {
+            let id = find(&store, &args.id)?;
+            if args.html {
+                out.write_all(page::render(&Transcript::of(store.load(id)?)).as_bytes())?;
+            } else {
+                std::io::copy(&mut std::fs::File::open(store.path_of(id)?)?, &mut out)?;
+            }
+        }
+        What::Fork(args) => {
+            let fork = fork_rollout(&store, find(&store, &args.id)?, args.turn).map_err(told)?;
+            writeln!(out, "{fork}")?;
+        }
+        What::Archive(args) => {
+            let (from, to) = if args.undo { (&aside, &store) } else { (&store, &aside) };
+            let id = find(from, &args.id)?;
+            from.move_to(id, to).map_err(|error| busy(&store, id, error))?;
+        }
+        What::Delete(args) => {
+            for id in &args.ids {
+                let id = find(&store, id)?;
+                store.delete(id).map_err(|error| busy(&store, id, error))?;
+            }
+        }
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn told(error: openoxide_core::CoreError) -> anyhow::Error {
+    match error.hint() {
+        Some(hint) => anyhow::anyhow!("{error}; {hint}"),
+        None => error.into(),
+    }
+}
+
+fn busy(store: &JsonlStore, id: ThreadId, error: std::io::Error) -> anyhow::Error {
+    if error.kind() != std::io::ErrorKind::WouldBlock {
+        return anyhow::Error::new(error).context(format!("thread {id}"));
+    }
+    let holder = store.holder(id).map(|pid| format!(" (process {pid})")).unwrap_or_default();
+    anyhow::anyhow!("thread {id} is open in another process{holder}; end that first, or close the thread there")
+}
+
+/// The thread whose id begins so.
+fn find(store: &JsonlStore, wanted: &str) -> anyhow::Result<ThreadId> {
+    if let Ok(id) = wanted.parse::<ThreadId>() {
+        if !store.contains(id) {
+            bail!("there is no thread {id}; `openoxide threads list` shows those that are kept");
+        }
+        return Ok(id);
+    }
+    let wanted = wanted.to_ascii_lowercase();
+    let all = store.list().context("the threads cannot be listed")?;
+    let fitting: Vec<ThreadId> =
+        all.iter().map(|thread| thread.id).filter(|id| id.to_string().starts_with(&wanted)).collect();
+    match fitting.as_slice() {
+        [one] if !wanted.is_empty() => Ok(*one),
+        [] => bail!("no thread's id begins with {wanted:?}; `openoxide threads list` shows those that are kept"),
+        many => bail!("{} threads' ids begin with {wanted:?}; give more of it", many.len()),
+    }
+}
+
+fn list(out: &mut impl std::io::Write, store: &JsonlStore, args: &ListArgs) -> anyhow::Result<()> {
+    let mut all = store.list().context("the threads cannot be listed")?;
+    all.sort_by_key(|thread| std::cmp::Reverse(thread.modified));
+    for StoredThread { id, bytes, modified } in all.into_iter().take(args.limit) {
+        // The beginning says where it works and what was asked; the whole may be long.
+        let head = transcript::head(&store.path_of(id)?).unwrap_or_default();
+        let when = time::OffsetDateTime::from(modified);
+        if args.json {
+            let when = when.format(&time::format_description::well_known::Rfc3339)?;
+            let title = head.prompt.as_deref();
+            let object =
+                json!({ "id": id.to_string(), "modified": when, "bytes": bytes, "cwd": head.cwd, "prompt": title });
+            writeln!(out, "{object}")?;
+            continue;
+        }
+        let when = when.format(time::macros::format_description!("[year]-[month]-[day] [hour]:[minute]"))?;
+        let cwd = head.cwd.as_deref().map(PathBuf::from).unwrap_or_default();
+        let prompt: String = visible_text(head.prompt.as_deref().unwrap_or_default()).chars().take(60).collect();
+        writeln!(out, "{id}  {when}  {}  {prompt}", cwd.display())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! Opening a thread that is not in memory, for whoever must not wait for the disk: a place in line is taken at once, and
+//! the loading is done when it comes up. So prompts of one thread keep the order in which they came, loaded or not.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::oneshot;
+
+use super::ThreadManager;
+use crate::events::lock;
+use crate::{CoreError, Thread, ThreadId};
+
+/// Where a caller stands who wants a thread.
+pub enum Entrance {
+    /// The thread is in memory and nobody waits for it.
+    Open(Arc<Thread>),
+    /// It has to be loaded, or others are before.
+    Line(Ticket),
+}
+
+/// A place in the line before a thread.
+pub struct Ticket {
+    manager: Arc<ThreadManager>,
+    id: ThreadId,
+    before: Option<oneshot::Receiver<()>>,
+    pass: Pass,
+}
+
+/// The right to be the first at a thread; the next in line has it once this is dropped.
+pub struct Pass {
+    lines: Arc<Lines>,
+    id: ThreadId,
+    /// Closed when this is dropped, which is what the next waits for.
+    _done: oneshot::Sender<()>,
+}
+
+/// The lines before threads.
+#[derive(Default)]
+pub(super) struct Lines {
+    lines: Mutex<HashMap<ThreadId, Line>>,
+}
+
+struct Line {
+    length: usize,
+    /// What the next one waits for.
+    last: Option<oneshot::Receiver<()>>,
+}
+
+impl Lines {
+    fn is_empty(&self, id: ThreadId) -> bool {
+        !lock(&self.lines).contains_key(&id)
+    }
+
+    fn join(self: &Arc<Self>, id: ThreadId) -> (Option<oneshot::Receiver<()>>, Pass) {
+        let (done, next) = oneshot::channel();
+        let mut lines = lock(&self.lines);
+        let line = lines.entry(id).or_insert(Line { length: 0, last: None });
+        line.length += 1;
+        let before = line.last.replace(next);
+        (before, Pass { lines: Arc::clone(self), id, _done: done })
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        let mut lines = lock(&self.lines.lines);
+        if let Some(line) = lines.get_mut(&self.id) {
+            line.length -= 1;
+            if line.length == 0 {
+                lines.remove(&self.id);
+            }
+        }
+    }
+}
+
+impl ThreadManager {
+    /// Takes a place before a thread. Never blocks.
+    pub fn enter(self: &Arc<Self>, id: ThreadId) -> Entrance {
+        if self.lines.is_empty(id)
+            && let Some(thread) = self.in_memory(id)
+        {
+            return Entrance::Open(thread);
+        }
+        let (before, pass) = self.lines.join(id);
+        Entrance::Line(Ticket { manager: Arc::clone(self), id, before, pass })
+    }
+}
+
+impl Ticket {
+    /// Waits for those before, then gives the thread, loaded where it has to be. The pass is to be kept until what was
+    /// wanted of the thread is asked.
+    ///
+    /// # Errors
+    /// As [`ThreadManager::get_or_load`].
+    pub async fn open(self) -> (Result<Arc<Thread>, CoreError>, Pass) {
+        let Self { manager, id, before, pass } = self;
+        if let Some(before) = before {
+            // It is never sent, only closed.
+            let _ = before.await;
+        }
+        let loaded = match manager.in_memory(id) {
+            Some(thread) => Ok(thread),
+            None => match tokio::task::spawn_blocking(move || manager.get_or_load(id)).await {
+                Ok(loaded) => loaded,
+                Err(_) => Err(CoreError::ThreadNotFound { id }),
+            },
+        };
+        (loaded, pass)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_waits_for_the_one_before_and_nothing_is_kept() {
+        let lines = Arc::new(Lines::default());
+        let id = ThreadId::new();
+        let (before, first) = lines.join(id);
+        assert!(before.is_none() && !lines.is_empty(id));
+        let (second_waits, second) = lines.join(id);
+        let (third_waits, third) = lines.join(id);
+        let mut third_waits = third_waits.unwrap();
+        assert!(third_waits.try_recv() == Err(oneshot::error::TryRecvError::Empty));
+        drop(first);
+        assert!(second_waits.unwrap().await.is_err());
+        drop(second);
+        assert!(third_waits.await.is_err());
+        drop(third);
+        assert!(lines.is_empty(id));
+    }
+}
