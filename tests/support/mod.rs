@@ -44,7 +44,7 @@ pub(crate) struct Server {
     kept: VecDeque<Value>,
     last_id: u64,
     mark: String,
-    _home: tempfile::TempDir,
+    _home: Option<tempfile::TempDir>,
 }
 
 impl Server {
@@ -56,9 +56,18 @@ impl Server {
     /// The same, with more arguments on its command line.
     pub(crate) fn start_with(capabilities: Value, arguments: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
-        // The home's name is unique while it exists.
-        let mark = home.path().file_name().unwrap().to_string_lossy().into_owned();
-        let mut child = openoxide(home.path())
+        let mut server = Self::start_in(home.path(), capabilities, arguments);
+        server._home = Some(home);
+        server
+    }
+
+    /// The same, in a home that others use as well.
+    pub(crate) fn start_in(home: &Path, capabilities: Value, arguments: &[&str]) -> Self {
+        // The name is unique while the home exists; the count tells servers of one home apart.
+        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let mark = format!("{}-{count}-", home.file_name().unwrap().to_string_lossy());
+        let mut child = openoxide(home)
             .args(["mcp-server", "-c", "model_provider=\"offline\""])
             .args(arguments)
             .env(MARK, &mark)
@@ -79,7 +88,7 @@ impl Server {
             }
         });
         let stdin = child.stdin.take();
-        let mut server = Self { child, stdin, messages, kept: VecDeque::new(), last_id: 0, mark, _home: home };
+        let mut server = Self { child, stdin, messages, kept: VecDeque::new(), last_id: 0, mark, _home: None };
         let info = json!({ "name": "e2e", "version": "1" });
         let initialize = server.request(
             "initialize",

@@ -49,7 +49,32 @@ pub(crate) struct Config {
     pub(crate) project_doc_max_bytes: Option<usize>,
     pub(crate) tool_output_token_limit: Option<usize>,
     #[serde(default)]
+    pub(crate) history: HistoryTable,
+    #[serde(default)]
     pub(crate) mcp_server: McpServerTable,
+}
+
+/// `[history]`.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct HistoryTable {
+    /// `save-all` or `none`.
+    #[serde(default)]
+    pub(crate) persistence: Persistence,
+    /// Days after which a thread is deleted that was not used.
+    pub(crate) max_age_days: Option<u64>,
+    /// Bytes of all threads; the oldest are deleted beyond it.
+    pub(crate) max_bytes: Option<u64>,
+}
+
+/// Whether threads are kept on disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Persistence {
+    /// Yes.
+    #[default]
+    SaveAll,
+    /// No: they end with the server.
+    None,
 }
 
 /// `[mcp_server]`.
@@ -57,6 +82,12 @@ pub(crate) struct Config {
 pub(crate) struct McpServerTable {
     /// Seconds that a question waits for its answer.
     pub(crate) approval_timeout_sec: Option<u64>,
+    /// Seconds that a thread stays in memory which nobody uses; 0 for ever.
+    pub(crate) idle_thread_sec: Option<u64>,
+    /// Threads in memory.
+    pub(crate) max_threads: Option<usize>,
+    /// Prompts that wait on one thread.
+    pub(crate) max_queued_turns: Option<usize>,
     /// The most that callers may ask for.
     max_sandbox: Option<SandboxMode>,
     /// The policy that asks least and that callers may still ask for.

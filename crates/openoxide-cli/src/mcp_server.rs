@@ -5,16 +5,22 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use openoxide_core::{ApprovalPolicy, Ceiling, Config as CoreConfig, SandboxMode, ThreadManager};
+use openoxide_core::{ApprovalPolicy, Ceiling, Config as CoreConfig, JsonlStore, SandboxMode, ThreadManager, expire};
 use openoxide_mcp_server::{ApprovalStrategy, ServerConfig, serve};
 use openoxide_sandbox::Launcher;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Global;
-use crate::config::Config;
 use crate::config::ceiling::{self, Limits};
+use crate::config::{Config, HistoryTable, Persistence};
 use crate::rules_cmd::parse_policy;
 use crate::sandbox_cmd::parse_mode;
+
+/// From the start to the first look for threads that are too old.
+const EXPIRY_DELAY: Duration = Duration::from_secs(5);
+
+/// From one look to the next.
+const EXPIRY_ROUND: Duration = Duration::from_secs(6 * 3600);
 
 /// Arguments of `openoxide mcp-server`.
 #[derive(Debug, clap::Args)]
@@ -82,7 +88,8 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         core.rules = config.rules().into();
         core.child_env = config.child_env();
         core.user_instructions = home.as_ref().and_then(|home| std::fs::read_to_string(home.join("AGENTS.md")).ok());
-        core.home = home.clone().filter(|_| !args.ephemeral);
+        let is_kept = !args.ephemeral && config.history.persistence == Persistence::SaveAll;
+        core.home = home.clone().filter(|_| is_kept);
         if let Some(bytes) = config.project_doc_max_bytes {
             core.project_doc_max_bytes = bytes;
         }
@@ -94,11 +101,17 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         core.limits.max_steps = config.max_steps.unwrap_or(core.limits.max_steps);
         core.limits.max_turn_tokens = config.max_turn_tokens;
         core.limits.max_turn_seconds = config.max_turn_seconds;
+        if let Some(seconds) = config.mcp_server.idle_thread_sec {
+            core.limits.idle_thread = (seconds > 0).then(|| Duration::from_secs(seconds));
+        }
+        core.limits.max_threads = config.mcp_server.max_threads.unwrap_or(core.limits.max_threads);
+        core.limits.max_queued_turns = config.mcp_server.max_queued_turns.unwrap_or(core.limits.max_queued_turns);
         if let Some(seconds) = config.mcp_server.approval_timeout_sec {
             core.approval_timeout = Duration::from_secs(seconds);
         }
+        expire_later(&core, &config.history);
         let manager = ThreadManager::new(core);
-        let state_key_file = home.filter(|_| !args.ephemeral).map(|home| home.join("state.key"));
+        let state_key_file = home.filter(|_| is_kept).map(|home| home.join("state.key"));
         let approval_strategy = match args.approval_fallback {
             Fallback::AutoWithinPolicy => ApprovalStrategy::AutoWithinPolicy,
             Fallback::Deny => ApprovalStrategy::DenyOnApproval,
@@ -110,6 +123,29 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
     // A read of stdin may still block one of the runtime's threads; it must not hold up the end.
     runtime.shutdown_background();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Deletes what is older or more than is to be kept, when nobody waits for an answer.
+fn expire_later(core: &CoreConfig, history: &HistoryTable) {
+    let Some(home) = core.home.clone() else { return };
+    let age = history.max_age_days.map(|days| Duration::from_secs(days.saturating_mul(24 * 3600)));
+    let bytes = history.max_bytes;
+    if age.is_none() && bytes.is_none() {
+        return;
+    }
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(EXPIRY_DELAY).await;
+            let home = home.clone();
+            let done = tokio::task::spawn_blocking(move || expire(&JsonlStore::new(&home), age, bytes)).await;
+            match done {
+                Ok(Ok(0)) | Err(_) => {}
+                Ok(Ok(count)) => tracing::info!("{count} threads were older or more than is kept, and are deleted"),
+                Ok(Err(error)) => tracing::warn!("old threads could not be deleted: {error}"),
+            }
+            tokio::time::sleep(EXPIRY_ROUND).await;
+        }
+    });
 }
 
 /// Ready when the process is told to end.

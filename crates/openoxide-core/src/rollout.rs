@@ -3,6 +3,7 @@
 //! A line is handed to the system with one `write(2)` before what it says is announced, so that whatever a client was
 //! told survives the end of this process; [`ThreadWriter::syncer`] makes it survive the end of the machine.
 
+mod expiry;
 mod jsonl;
 pub(crate) mod restore;
 mod sync;
@@ -15,6 +16,7 @@ use openoxide_model::{HistoryItem, Usage};
 use openoxide_sandbox::SandboxMode;
 use serde::{Deserialize, Serialize};
 
+pub use self::expiry::expire;
 pub use self::jsonl::JsonlStore;
 pub(crate) use self::sync::SyncQueue;
 use crate::approvals::RememberedApproval;

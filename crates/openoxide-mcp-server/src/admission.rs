@@ -175,6 +175,12 @@ pub(crate) fn reply(manager: &Arc<ThreadManager>, era: Era, params: ReplyParams)
 }
 
 fn reply_on(thread: &Arc<Thread>, era: Era, params: ReplyParams) -> Admission {
+    if params.close.unwrap_or_default() {
+        return match thread.submit(Op::Shutdown) {
+            Ok(_) => Admission::Answer(output::closed(era, thread)),
+            Err(error) => refused(era, &error),
+        };
+    }
     let interrupt = params.interrupt.unwrap_or_default();
     let Some(text) = params.prompt else {
         // Attached first, so that the end of an interrupted turn is not missed.

@@ -101,6 +101,12 @@ fn blank(thread_id: String) -> ToolOutput {
     }
 }
 
+/// The answer of a call that closes its thread.
+pub(crate) fn closed(era: Era, thread: &Thread) -> Value {
+    let output = ToolOutput { content: "The thread is closed.".to_owned(), ..of_thread(thread) };
+    tool_result(era, &output, false)
+}
+
 /// The last result of a thread on which no turn runs.
 pub(crate) fn last(era: Era, thread: &Arc<Thread>, last: Option<&TurnResult>) -> Value {
     match last {

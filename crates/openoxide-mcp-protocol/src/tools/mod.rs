@@ -84,6 +84,10 @@ pub struct ReplyParams {
     #[serde(default)]
     #[schemars(with = "bool")]
     pub interrupt: Option<bool>,
+    /// Close the thread: its turn and its commands end, and it leaves memory. A later reply opens it again.
+    #[serde(default)]
+    #[schemars(with = "bool")]
+    pub close: Option<bool>,
     /// Answer after this many seconds with status "running" if the turn is not over; it goes on.
     #[serde(default)]
     #[schemars(with = "f64", range(min = 0))]
@@ -200,6 +204,9 @@ impl ToolSet {
                 }
                 if steer && params.prompt.is_none() {
                     return bad(name, "steer needs a prompt to give to the running turn");
+                }
+                if params.close.unwrap_or_default() && (params.prompt.is_some() || steer) {
+                    return bad(name, "close goes without a prompt and without steer; send the prompt first");
                 }
                 check_wait(name, params.wait_seconds)?;
                 Ok(ToolCall::Reply(params))

@@ -1,0 +1,191 @@
+//! Threads that last: after a restart, after a crash, in another process, and on the command line.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test starts programs, and fails by panicking")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use support::{Server, eventually, openoxide};
+
+struct House {
+    home: tempfile::TempDir,
+    work: tempfile::TempDir,
+}
+
+impl House {
+    fn new() -> Self {
+        Self { home: tempfile::tempdir().unwrap(), work: tempfile::tempdir().unwrap() }
+    }
+
+    fn server(&self, arguments: &[&str]) -> Server {
+        Server::start_in(self.home.path(), json!({}), arguments)
+    }
+
+    /// Runs a turn on a new thread; its id.
+    fn start(&self, server: &mut Server, prompt: &str) -> String {
+        let call = server
+            .call("openoxide", json!({ "prompt": prompt, "cwd": self.work.path(), "config": { "max_steps": 7 } }));
+        let result = server.result(call);
+        assert_eq!(result["status"], "completed", "{result}");
+        result["threadId"].as_str().unwrap().to_owned()
+    }
+
+    fn threads(&self, arguments: &[&str]) -> (String, String, bool) {
+        let output = openoxide(self.home.path()).arg("threads").args(arguments).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (text(&output.stdout), text(&output.stderr), output.status.success())
+    }
+
+    fn rollouts(&self) -> Vec<PathBuf> {
+        fn below(directory: &Path, found: &mut Vec<PathBuf>) {
+            for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+                if entry.path().is_dir() { below(&entry.path(), found) } else { found.push(entry.path()) }
+            }
+        }
+        let mut found = Vec::new();
+        below(&self.home.path().join("sessions"), &mut found);
+        found
+    }
+}
+
+fn reply(server: &mut Server, thread: &str, prompt: &str) -> Value {
+    let call = server.call("openoxide-reply", json!({ "thread_id": thread, "prompt": prompt }));
+    server.answer(call)["result"].clone()
+}
+
+#[test]
+fn a_thread_goes_on_after_a_restart_with_all_it_was() {
+    let house = House::new();
+    let mut first = house.server(&[]);
+    let thread = house.start(&mut first, "run `touch one.txt`");
+    first.close_input();
+    assert!(first.wait_exit().success());
+
+    let mut second = house.server(&[]);
+    // The last result is there, and a query reads the history.
+    let call = second.call("openoxide-reply", json!({ "thread_id": thread }));
+    assert_eq!(second.result(call)["status"], "completed");
+    let call = second.call("openoxide-query", json!({ "thread_id": thread, "query": "list the files" }));
+    assert_eq!(second.answer(call)["result"]["isError"], false);
+    let result = reply(&mut second, &thread, "run `touch two.txt`");
+    assert_eq!(result["structuredContent"]["threadId"], thread);
+    assert!(house.work.path().join("one.txt").exists() && house.work.path().join("two.txt").exists());
+    let unknown = reply(&mut second, "01a1fc7a-8d1f-75f7-89b7-18c906dd0c5b", "hello");
+    assert!(unknown["content"][0]["text"].as_str().unwrap().contains("threads list"), "{unknown}");
+}
+
+#[test]
+fn replies_that_have_to_wait_for_the_disk_keep_their_order() {
+    let house = House::new();
+    let mut first = house.server(&[]);
+    let thread = house.start(&mut first, "run `true`");
+    first.close_input();
+    first.wait_exit();
+    let mut second = house.server(&[]);
+    let calls: Vec<u64> = (0..8)
+        .map(|number| {
+            let prompt = format!("run `echo {number} >> order.txt`");
+            second.call("openoxide-reply", json!({ "thread_id": thread, "prompt": prompt }))
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(second.result(call)["status"], "completed");
+    }
+    let order = std::fs::read_to_string(house.work.path().join("order.txt")).unwrap();
+    assert_eq!(order, "0\n1\n2\n3\n4\n5\n6\n7\n");
+}
+
+#[test]
+fn one_process_has_a_thread_at_a_time_and_another_can_fork_it() {
+    let house = House::new();
+    let mut first = house.server(&[]);
+    let thread = house.start(&mut first, "run `true`");
+    let mut second = house.server(&[]);
+    let busy = reply(&mut second, &thread, "run `true`");
+    let text = busy["content"][0]["text"].as_str().unwrap().to_owned();
+    assert!(busy["isError"] == true && text.contains("another process (process ") && text.contains("fork"), "{text}");
+    assert!(!house.threads(&["delete", &thread]).2);
+    let (fork, _, done) = house.threads(&["fork", &thread]);
+    assert!(done && fork.trim() != thread);
+    assert_eq!(reply(&mut second, fork.trim(), "run `touch forked.txt`")["isError"], false);
+    // A thread that was closed is free for others.
+    let call = first.call("openoxide-reply", json!({ "thread_id": thread, "close": true }));
+    assert_eq!(first.answer(call)["result"]["isError"], false);
+    assert_eq!(reply(&mut second, &thread, "run `touch taken.txt`")["isError"], false);
+    assert!(house.work.path().join("taken.txt").exists());
+}
+
+#[test]
+fn a_crash_in_a_turn_is_told_and_the_thread_goes_on() {
+    let house = House::new();
+    let mut first = house.server(&[]);
+    let thread = house.start(&mut first, "run `true`");
+    first.call("openoxide-reply", json!({ "thread_id": thread, "prompt": "run `sleep 307`" }));
+    eventually("the command runs", || first.runs("sleep 307"));
+    first.kill();
+    first.expect_nothing_left();
+
+    let mut second = house.server(&[]);
+    let call = second.call("openoxide-reply", json!({ "thread_id": thread }));
+    let last = second.answer(call)["result"]["structuredContent"].clone();
+    assert_eq!(last["status"], "interrupted", "{last}");
+    assert!(last["content"].as_str().unwrap().contains("the program ended"), "{last}");
+    assert_eq!(reply(&mut second, &thread, "run `touch after.txt`")["isError"], false);
+    assert!(house.work.path().join("after.txt").exists());
+    second.close_input();
+    second.wait_exit();
+    let (shown, _, _) = house.threads(&["show", &thread]);
+    assert!(shown.contains("sleep 307") && shown.contains("interrupted"), "{shown}");
+}
+
+#[test]
+fn the_command_line_lists_shows_puts_aside_and_deletes() {
+    let house = House::new();
+    let mut server = house.server(&[]);
+    let thread = house.start(&mut server, "run `echo said-<b>`");
+    let other = house.start(&mut server, "run `echo other`");
+    server.close_input();
+    server.wait_exit();
+    let (list, _, _) = house.threads(&["list"]);
+    assert!(list.lines().count() == 2 && list.contains("run `echo said-<b>`"), "{list}");
+    let json: Value = serde_json::from_str(house.threads(&["list", "--json", "--limit", "1"]).0.trim()).unwrap();
+    assert_eq!((json["id"].as_str().unwrap(), json["prompt"].as_str().unwrap()), (other.as_str(), "run `echo other`"));
+    let page = house.threads(&["show", "--html", &thread]).0;
+    assert!(page.contains("said-&lt;b&gt;") && !page.contains("said-<b>"), "{page}");
+    let lines = house.threads(&["export", &thread]).0;
+    assert!(lines.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()) && lines.contains("session_meta"));
+    assert!(house.threads(&["archive", &thread]).2 && !house.threads(&["list"]).0.contains(&thread));
+    assert!(house.threads(&["list", "--archived"]).0.contains(&thread));
+    assert!(house.threads(&["archive", "--undo", &thread]).2 && house.threads(&["list"]).0.contains(&thread));
+    assert!(house.threads(&["delete", &thread]).2 && house.rollouts().len() == 1);
+    // Ids of one moment begin alike, so that a beginning is asked for more of.
+    let (_, told, done) = house.threads(&["show", "zz"]);
+    assert!(!done && told.contains("threads list"), "{told}");
+    assert!(house.threads(&["show", &other[..other.len() - 1]]).2);
+}
+
+#[test]
+fn an_ephemeral_server_keeps_nothing() {
+    let house = House::new();
+    let mut server = house.server(&["--ephemeral"]);
+    house.start(&mut server, "run `true`");
+    server.close_input();
+    server.wait_exit();
+    assert!(house.rollouts().is_empty());
+}
+
+#[test]
+fn a_thread_does_not_outlive_what_the_operator_allows() {
+    let house = House::new();
+    let mut first = house.server(&[]);
+    let thread = house.start(&mut first, "run `true`");
+    first.close_input();
+    first.wait_exit();
+    let mut second = house.server(&["--max-sandbox", "read-only"]);
+    let refused = reply(&mut second, &thread, "run `true`");
+    let text = refused["content"][0]["text"].as_str().unwrap();
+    assert!(refused["isError"] == true && text.contains("workspace-write") && text.contains("--max-sandbox"), "{text}");
+}
