@@ -42,7 +42,12 @@ impl House {
     fn rollouts(&self) -> Vec<PathBuf> {
         fn below(directory: &Path, found: &mut Vec<PathBuf>) {
             for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-                if entry.path().is_dir() { below(&entry.path(), found) } else { found.push(entry.path()) }
+                let path = entry.path();
+                if path.is_dir() {
+                    below(&path, found);
+                } else if entry.file_name().to_string_lossy().starts_with("rollout-") {
+                    found.push(path);
+                }
             }
         }
         let mut found = Vec::new();

@@ -40,7 +40,7 @@ pub use instructions::is_ours as is_context;
 pub use protocol::*;
 pub use rollout::{
     EventRecord, FORMAT, JsonlStore, Overrides, RolloutItem, RolloutLine, SessionMeta, StoredThread, Syncer,
-    ThreadStore, ThreadWriter, TurnContext, TurnStatusRecord, expire,
+    ThreadStore, ThreadSummary, ThreadWriter, TurnContext, TurnStatusRecord, expire, summaries,
 };
 pub use thread::{Attachment, Snapshot, Thread};
 pub use thread_manager::{Entrance, Pass, ThreadManager, Ticket, fork_rollout};

@@ -4,6 +4,7 @@
 //! told survives the end of this process; [`ThreadWriter::syncer`] makes it survive the end of the machine.
 
 mod expiry;
+mod index;
 mod jsonl;
 pub(crate) mod restore;
 mod sync;
@@ -17,6 +18,7 @@ use openoxide_sandbox::SandboxMode;
 use serde::{Deserialize, Serialize};
 
 pub use self::expiry::expire;
+pub use self::index::{ThreadSummary, summaries};
 pub use self::jsonl::JsonlStore;
 pub(crate) use self::sync::SyncQueue;
 use crate::approvals::RememberedApproval;

@@ -5,12 +5,13 @@ mod page;
 mod transcript;
 
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
-use openoxide_core::{JsonlStore, StoredThread, ThreadId, ThreadStore as _, TurnId, fork_rollout, visible_text};
+use openoxide_core::{
+    JsonlStore, ThreadId, ThreadStore as _, ThreadSummary, TurnId, fork_rollout, summaries, visible_text,
+};
 use serde_json::json;
 
 use crate::config;
@@ -164,23 +165,18 @@ fn find(store: &JsonlStore, wanted: &str) -> anyhow::Result<ThreadId> {
 }
 
 fn list(out: &mut impl std::io::Write, store: &JsonlStore, args: &ListArgs) -> anyhow::Result<()> {
-    let mut all = store.list().context("the threads cannot be listed")?;
-    all.sort_by_key(|thread| std::cmp::Reverse(thread.modified));
-    for StoredThread { id, bytes, modified } in all.into_iter().take(args.limit) {
-        // The beginning says where it works and what was asked; the whole may be long.
-        let head = transcript::head(&store.path_of(id)?).unwrap_or_default();
+    let found = summaries(store, args.limit).context("the threads cannot be listed")?;
+    for ThreadSummary { id, bytes, modified, cwd, prompt } in found {
         let when = time::OffsetDateTime::from(modified);
         if args.json {
             let when = when.format(&time::format_description::well_known::Rfc3339)?;
-            let title = head.prompt.as_deref();
-            let object =
-                json!({ "id": id.to_string(), "modified": when, "bytes": bytes, "cwd": head.cwd, "prompt": title });
+            let id = id.to_string();
+            let object = json!({ "id": id, "modified": when, "bytes": bytes, "cwd": cwd, "prompt": prompt });
             writeln!(out, "{object}")?;
             continue;
         }
         let when = when.format(time::macros::format_description!("[year]-[month]-[day] [hour]:[minute]"))?;
-        let cwd = head.cwd.as_deref().map(PathBuf::from).unwrap_or_default();
-        let prompt: String = visible_text(head.prompt.as_deref().unwrap_or_default()).chars().take(60).collect();
+        let prompt: String = visible_text(&prompt).chars().take(60).collect();
         writeln!(out, "{id}  {when}  {}  {prompt}", cwd.display())?;
     }
     Ok(())

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::io::BufRead as _;
-use std::path::Path;
 
 use openoxide_core::{
     EventRecord, HistoryItem, Role, RolloutItem, RolloutLine, TurnStatusRecord, is_context, visible_text,
@@ -152,34 +150,4 @@ fn shown_input(name: &str, input: &str) -> String {
     };
     let arguments: Option<serde_json::Value> = serde_json::from_str(input).ok();
     arguments.and_then(|value| value[key].as_str().map(str::to_owned)).unwrap_or_else(|| input.to_owned())
-}
-
-/// What the beginning of a rollout tells.
-#[derive(Debug, Default)]
-pub(super) struct Head {
-    pub(super) cwd: Option<String>,
-    /// The first prompt.
-    pub(super) prompt: Option<String>,
-}
-
-/// Reads on to the first prompt, and no further.
-pub(super) fn head(path: &Path) -> std::io::Result<Head> {
-    const LINES: usize = 12;
-    let mut head = Head::default();
-    for line in std::io::BufReader::new(std::fs::File::open(path)?).lines().take(LINES) {
-        let Ok(line) = serde_json::from_str::<RolloutLine>(&line?) else { continue };
-        match line.item {
-            RolloutItem::SessionMeta(meta) => head.cwd = Some(meta.cwd.display().to_string()),
-            RolloutItem::ResponseItem(item) => {
-                if let HistoryItem::Message { role: Role::User, text } = &*item
-                    && !is_context(text)
-                {
-                    head.prompt = text.lines().next().map(str::to_owned);
-                    break;
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(head)
 }

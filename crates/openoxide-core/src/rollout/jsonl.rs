@@ -32,6 +32,11 @@ impl JsonlStore {
         Self { sessions: home.join("sessions") }
     }
 
+    /// Where what lists show is kept; see [`super::summaries`].
+    pub(super) fn index(&self) -> PathBuf {
+        self.sessions.join("index.jsonl")
+    }
+
     /// The store of threads that were put aside, under `<home>/archived_sessions`.
     pub fn archived(home: &Path) -> Self {
         Self { sessions: home.join("archived_sessions") }
@@ -115,7 +120,12 @@ impl ThreadStore for JsonlStore {
         let path = self.path_of(id)?;
         let file = File::open(&path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        fs::remove_file(path)
+        fs::remove_file(path)?;
+        // Its prompt goes with it; the rest of the index is read anew.
+        match fs::remove_file(self.index()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,0 +1,94 @@
+//! Threads that come back from their rollouts, and threads that leave memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::support::*;
+use crate::{ApprovalPolicy, CoreError, Decision, Entrance, Op, ThreadManager, TurnStatus};
+
+/// Another manager over the same home, as after a restart.
+fn restarted(bench: &Bench) -> Arc<ThreadManager> {
+    ThreadManager::with_runner(bench.manager.config().clone(), Arc::clone(&bench.runner) as _)
+}
+
+fn kept(steps: Vec<Say>) -> (Bench, tempfile::TempDir) {
+    let home = tempfile::tempdir().unwrap();
+    let bench = Bench::with(steps, |config| config.home = Some(home.path().to_path_buf()));
+    (bench, home)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_approved_for_a_thread_is_approved_after_a_restart() {
+    let (bench, _home) = kept(vec![Say::Calls(vec![exec("later 1")]), Say::Text("done"), Say::Calls(vec![exec("later 1")])]);
+    let mut thread = bench.thread(ApprovalPolicy::Untrusted);
+    thread.prompt("begin");
+    let request = thread.asked().await;
+    thread.thread.submit(Op::Approval { id: request.id, decision: Decision::ApproveForThread }).unwrap();
+    let first = thread.ended().await;
+    let id = thread.thread.id();
+    bench.manager.shutdown().await;
+    drop(thread);
+
+    let manager = restarted(&bench);
+    let mut thread = Watched::new(manager.get_or_load(id).unwrap());
+    assert_eq!(thread.thread.result_of(first.turn_id).unwrap().content, "done");
+    assert_eq!(thread.thread.config().approval_policy, ApprovalPolicy::Untrusted);
+    thread.prompt("again");
+    let second = thread.ended().await;
+    assert_eq!(second.status, TurnStatus::Completed, "nobody was asked: {second:?}");
+    assert_eq!(second.thread_usage.input_tokens, first.usage.input_tokens + second.usage.input_tokens);
+    let history = thread.history();
+    assert_eq!(history.iter().filter(|line| line.as_str() == "<environment_context>").count(), 1, "{history:?}");
+}
+
+#[tokio::test]
+async fn a_turn_without_an_end_is_closed_when_its_thread_is_loaded() {
+    let (bench, _home) = kept(vec![Say::Hang(vec!["half"])]);
+    let thread = bench.thread(ApprovalPolicy::Never);
+    let turn = thread.prompt("begin");
+    bench.model.asked.notified().await;
+    let id = thread.thread.id();
+    // A copy of the file is what a crash would have left.
+    let store = crate::JsonlStore::new(bench.manager.config().home.as_deref().unwrap());
+    let fork = crate::fork_rollout(&store, id, None).unwrap();
+    assert!(matches!(restarted(&bench).get_or_load(id), Err(CoreError::ThreadBusy { .. })));
+
+    let manager = restarted(&bench);
+    let mut loaded = Watched::new(manager.get_or_load(fork).unwrap());
+    let last = loaded.thread.attach().snapshot.last.unwrap();
+    assert_eq!((last.turn_id, last.status), (turn, TurnStatus::Interrupted));
+    assert_eq!(loaded.history().last().unwrap(), "<turn_interrupted>");
+    loaded.prompt("go on");
+    assert_eq!(loaded.ended().await.status, TurnStatus::Completed);
+    assert!(matches!(crate::fork_rollout(&store, id, Some(crate::TurnId::new())), Err(CoreError::TurnNotFound { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_threads_leave_memory_and_come_back() {
+    let (bench, _home) = kept(vec![]);
+    let mut thread = bench.thread(ApprovalPolicy::Never);
+    thread.prompt("one");
+    thread.ended().await;
+    let id = thread.thread.id();
+    drop(thread);
+    tokio::time::sleep(Duration::from_secs(20 * 60)).await;
+    assert!(bench.manager.in_memory(id).is_some(), "not yet");
+    tokio::time::sleep(Duration::from_secs(20 * 60)).await;
+    assert!(bench.manager.in_memory(id).is_none());
+    let Entrance::Line(ticket) = bench.manager.enter(id) else { panic!("it is not in memory") };
+    let (thread, _pass) = ticket.open().await;
+    let mut thread = Watched::new(thread.unwrap());
+    thread.prompt("two");
+    assert_eq!(thread.ended().await.content, "re: two");
+    assert_eq!(thread.history().iter().filter(|line| line.starts_with("User: ")).count(), 2);
+}
+
+#[tokio::test]
+async fn a_thread_that_is_kept_in_memory_alone_never_leaves_it() {
+    let bench = Bench::with(vec![], |config| config.limits.idle_thread = Some(Duration::ZERO));
+    let mut thread = bench.thread(ApprovalPolicy::Never);
+    thread.prompt("one");
+    thread.ended().await;
+    assert!(!thread.thread.is_idle_since(Duration::ZERO));
+    assert!(matches!(bench.manager.get_or_load(crate::ThreadId::new()), Err(CoreError::ThreadNotFound { .. })));
+}
