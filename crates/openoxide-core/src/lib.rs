@@ -39,7 +39,7 @@ pub use ids::{ApprovalId, ThreadId, TurnId};
 pub use instructions::is_ours as is_context;
 pub use protocol::*;
 pub use rollout::{
-    EventRecord, FORMAT, JsonlStore, Overrides, RolloutItem, RolloutLine, SessionMeta, StoredThread, Syncer,
+    EventRecord, FORMAT, JsonlStore, Opened, Overrides, RolloutItem, RolloutLine, SessionMeta, StoredThread, Syncer,
     ThreadStore, ThreadSummary, ThreadWriter, TurnContext, TurnStatusRecord, expire, summaries,
 };
 pub use thread::{Attachment, Snapshot, Thread};

@@ -250,7 +250,7 @@ pub trait ThreadStore: Send + Sync {
 
     /// Takes the one writer's place of a thread that exists, and its lines as [`ThreadStore::load`] gives them. Fails with
     /// [`io::ErrorKind::NotFound`] where there is no such thread, and as [`ThreadStore::lock`] does.
-    fn open(&self, id: ThreadId) -> io::Result<(Box<dyn ThreadWriter>, Vec<RolloutLine>)>;
+    fn open(&self, id: ThreadId) -> io::Result<Opened>;
 
     /// Whether a thread exists.
     fn contains(&self, id: ThreadId) -> bool;
@@ -268,6 +268,9 @@ pub trait ThreadStore: Send + Sync {
     /// Removes a thread; [`io::ErrorKind::WouldBlock`] while a writer holds it.
     fn delete(&self, id: ThreadId) -> io::Result<()>;
 }
+
+/// What [`ThreadStore::open`] gives.
+pub type Opened = (Box<dyn ThreadWriter>, Vec<RolloutLine>);
 
 /// The one writer of a rollout. Dropping it gives the place up.
 pub trait ThreadWriter: Send {

@@ -15,7 +15,9 @@ pub use self::opening::{Entrance, Pass, Ticket};
 use crate::context::Shell;
 use crate::events::lock;
 use crate::rollout::restore::{self, Restored};
-use crate::rollout::{EventRecord, FORMAT, JsonlStore, Rollout, RolloutItem, SessionMeta, SyncQueue, ThreadStore};
+use crate::rollout::{
+    EventRecord, FORMAT, JsonlStore, Opened, Rollout, RolloutItem, SessionMeta, SyncQueue, ThreadStore,
+};
 use crate::runner::Runner;
 use crate::thread::SHUTDOWN_LIMIT;
 use crate::thread_state::{ContextDue, State};
@@ -169,7 +171,7 @@ impl ThreadManager {
         if let Some(thread) = self.in_memory(id) {
             return Ok(thread);
         }
-        let (mut writer, lines) = store.open(id).map_err(|source| match source.kind() {
+        let (mut writer, lines) = open_patiently(store.as_ref(), id).map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::InvalidInput => CoreError::ThreadNotFound { id },
             std::io::ErrorKind::WouldBlock => CoreError::ThreadBusy { id, holder: store.holder(id) },
             _ => CoreError::Rollout { id, source },
@@ -317,6 +319,19 @@ impl ThreadManager {
             tracing::warn!("threads were still closing when the time for it was over");
         }
     }
+}
+
+/// Opens a rollout. One that is just being given up (its last lines are made durable) is waited for a moment.
+fn open_patiently(store: &dyn ThreadStore, id: ThreadId) -> std::io::Result<Opened> {
+    const ROUNDS: u32 = 20;
+    const ROUND: Duration = Duration::from_millis(10);
+    for _ in 0..ROUNDS {
+        match store.open(id) {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => std::thread::sleep(ROUND),
+            other => return other,
+        }
+    }
+    store.open(id)
 }
 
 /// The state of a thread that was loaded.

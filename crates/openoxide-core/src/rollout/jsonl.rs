@@ -14,7 +14,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-use super::{RolloutItem, RolloutLine, StoredThread, Syncer, ThreadStore, ThreadWriter};
+use super::{Opened, RolloutItem, RolloutLine, StoredThread, Syncer, ThreadStore, ThreadWriter};
 use crate::ThreadId;
 
 /// The longest line that is read back; longer ones are left out.
@@ -80,7 +80,7 @@ impl ThreadStore for JsonlStore {
         Ok(Box::new(JsonlWriter { file: Arc::new(file) }))
     }
 
-    fn open(&self, id: ThreadId) -> io::Result<(Box<dyn ThreadWriter>, Vec<RolloutLine>)> {
+    fn open(&self, id: ThreadId) -> io::Result<Opened> {
         let mut file = OpenOptions::new().read(true).append(true).open(self.path_of(id)?)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         end_torn_line(&mut file)?;

@@ -19,7 +19,8 @@ fn kept(steps: Vec<Say>) -> (Bench, tempfile::TempDir) {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_approved_for_a_thread_is_approved_after_a_restart() {
-    let (bench, _home) = kept(vec![Say::Calls(vec![exec("later 1")]), Say::Text("done"), Say::Calls(vec![exec("later 1")])]);
+    let (bench, _home) =
+        kept(vec![Say::Calls(vec![exec("later 1")]), Say::Text("done"), Say::Calls(vec![exec("later 1")])]);
     let mut thread = bench.thread(ApprovalPolicy::Untrusted);
     thread.prompt("begin");
     let request = thread.asked().await;
@@ -30,7 +31,8 @@ async fn what_was_approved_for_a_thread_is_approved_after_a_restart() {
     drop(thread);
 
     let manager = restarted(&bench);
-    let mut thread = Watched::new(manager.get_or_load(id).unwrap());
+    let Entrance::Line(ticket) = manager.enter(id) else { panic!("it is not in memory") };
+    let mut thread = Watched::new(ticket.open().await.0.unwrap());
     assert_eq!(thread.thread.result_of(first.turn_id).unwrap().content, "done");
     assert_eq!(thread.thread.config().approval_policy, ApprovalPolicy::Untrusted);
     thread.prompt("again");
