@@ -194,3 +194,41 @@ fn a_thread_does_not_outlive_what_the_operator_allows() {
     let text = refused["content"][0]["text"].as_str().unwrap();
     assert!(refused["isError"] == true && text.contains("workspace-write") && text.contains("--max-sandbox"), "{text}");
 }
+
+#[test]
+fn threads_are_resources_to_look_at() {
+    let house = House::new();
+    let mut server = house.server(&[]);
+    let thread = house.start(&mut server, "create `made.txt` with `hello`; run `echo said-it`");
+    let ask = |server: &mut Server, method: &str, params: Value| {
+        let request = server.request(method, params);
+        server.answer(request)
+    };
+    let uri = format!("openoxide://threads/{thread}");
+    let list = ask(&mut server, "resources/list", json!({}))["result"].clone();
+    let uris: Vec<&str> =
+        list["resources"].as_array().unwrap().iter().map(|one| one["uri"].as_str().unwrap()).collect();
+    assert_eq!(uris, ["openoxide://threads", uri.as_str()]);
+    assert!(list["resources"][1]["title"].as_str().unwrap().contains("made.txt") && list["nextCursor"].is_null());
+    let templates = ask(&mut server, "resources/templates/list", json!({}))["result"]["resourceTemplates"].clone();
+    assert_eq!(templates[1]["uriTemplate"], "openoxide://threads/{id}/diff");
+    let text = |server: &mut Server, uri: &str| {
+        let answer = ask(server, "resources/read", json!({ "uri": uri }));
+        answer["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer:#}")).to_owned()
+    };
+    assert!(text(&mut server, "openoxide://threads").contains(&thread));
+    assert!(text(&mut server, &uri).contains("said-it"));
+    assert!(text(&mut server, &format!("{uri}/diff")).contains("+hello"));
+    for bad in
+        ["openoxide://threads/x", "file:///etc/passwd", "openoxide://threads/01a1fc7a-8d1f-75f7-89b7-18c906dd0c5b"]
+    {
+        assert_eq!(ask(&mut server, "resources/read", json!({ "uri": bad }))["error"]["code"], -32002, "{bad}");
+    }
+    assert_eq!(ask(&mut server, "resources/list", json!({ "cursor": "x" }))["error"]["code"], -32602);
+    // What the operator keeps to other directories is not shown either.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut other = house.server(&["--allow-root", elsewhere.path().to_str().unwrap()]);
+    let list = ask(&mut other, "resources/list", json!({}));
+    assert_eq!(list["result"]["resources"].as_array().unwrap().len(), 1);
+    assert_eq!(ask(&mut other, "resources/read", json!({ "uri": uri }))["error"]["code"], -32002);
+}

@@ -161,7 +161,7 @@ impl Ceiling {
         Ok(())
     }
 
-    fn check_directory(&self, cwd: &Path) -> Result<(), CoreError> {
+    pub(crate) fn check_directory(&self, cwd: &Path) -> Result<(), CoreError> {
         let Some(roots) = &self.roots else { return Ok(()) };
         let real = cwd.canonicalize().map_err(|source| CoreError::CwdUnusable { path: cwd.into(), source })?;
         if roots.left.iter().any(|root| real.starts_with(root)) {

@@ -143,6 +143,12 @@ pub enum CoreError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The threads cannot be listed.
+    #[error("the threads cannot be listed: {source}")]
+    Listing {
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// A turn was submitted outside of a tokio runtime.
     #[error("no async runtime to run the turn on")]
     NoRuntime,
@@ -181,6 +187,7 @@ impl CoreError {
             | Self::NothingAllowed { .. } => ErrorKind::Denied,
             Self::ThreadBusy { .. }
             | Self::ThreadTooNew { .. }
+            | Self::Listing { .. }
             | Self::QueueFull { .. }
             | Self::TooManyThreads { .. }
             | Self::Rollout { .. } => ErrorKind::Unavailable,
@@ -211,7 +218,9 @@ impl CoreError {
             Self::NothingAllowed { .. } => "change one of the limits",
             Self::EmptyModel => "name a model, or leave the field out for the default",
             Self::SandboxRefused { .. } => "`openoxide doctor` tells what is missing and how to mend it",
-            Self::Rollout { .. } => "check the free space and the permissions of the sessions directory",
+            Self::Rollout { .. } | Self::Listing { .. } => {
+                "check the free space and the permissions of the sessions directory"
+            }
             Self::NoRuntime => return None,
         })
     }

@@ -40,7 +40,7 @@ pub(crate) fn summary_message(summary: &str) -> String {
 }
 
 /// Whether a message of the user's role was written by core, and not by a person.
-pub fn is_ours(text: &str) -> bool {
+pub(crate) fn is_ours(text: &str) -> bool {
     [SUMMARY_BEGIN, "<environment_context>", "# AGENTS.md instructions for ", "<turn_interrupted>"]
         .iter()
         .any(|begin| text.starts_with(begin))

@@ -26,6 +26,7 @@ mod thread;
 mod thread_manager;
 mod thread_state;
 mod tools;
+mod transcript;
 mod turn;
 
 pub use approval::*;
@@ -36,7 +37,6 @@ pub use config::{ApprovalPolicy, Config, Limits, ThreadConfig};
 pub use error::{CoreError, ErrorKind};
 pub use events::EventReceiver;
 pub use ids::{ApprovalId, ThreadId, TurnId};
-pub use instructions::is_ours as is_context;
 pub use protocol::*;
 pub use rollout::{
     EventRecord, FORMAT, JsonlStore, Opened, Overrides, RolloutItem, RolloutLine, SessionMeta, StoredThread, Syncer,
@@ -44,6 +44,7 @@ pub use rollout::{
 };
 pub use thread::{Attachment, Snapshot, Thread};
 pub use thread_manager::{Entrance, Pass, ThreadManager, Ticket, fork_rollout};
+pub use transcript::{Transcript, TranscriptEntry};
 
 // The words of the leaves that core's face uses, so that a door needs no leaf.
 pub use openoxide_model::{HistoryItem, Role, Usage};

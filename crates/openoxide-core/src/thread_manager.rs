@@ -22,7 +22,7 @@ use crate::runner::Runner;
 use crate::thread::SHUTDOWN_LIMIT;
 use crate::thread_state::{ContextDue, State};
 use crate::tools::{Reach, Toolbox, Toolboxes};
-use crate::{ApprovalPolicy, Config, CoreError, Thread, ThreadConfig, ThreadId, TurnId};
+use crate::{ApprovalPolicy, Config, CoreError, Thread, ThreadConfig, ThreadId, ThreadSummary, Transcript, TurnId};
 
 /// What every thread of a process shares; made once.
 pub(crate) struct Core {
@@ -251,6 +251,22 @@ impl ThreadManager {
         };
         self.check_sandbox(&config)?;
         self.insert(ThreadId::new(), config, State::new(history, context_due), Rollout::Ephemeral)
+    }
+
+    /// The threads that are kept, the one used last first, at most so many. Those in directories that the operator does not
+    /// allow are left out. Blocks on the disk.
+    pub fn summaries(&self, limit: usize) -> Result<Vec<ThreadSummary>, CoreError> {
+        let Some(home) = &self.core.config.home else { return Ok(Vec::new()) };
+        let found = crate::summaries(&JsonlStore::new(home), limit).map_err(|source| CoreError::Listing { source })?;
+        let ceiling = &self.core.config.ceiling;
+        Ok(found.into_iter().filter(|thread| ceiling.check_directory(&thread.cwd).is_ok()).collect())
+    }
+
+    /// What was said and done on a thread, as far as it is written, whoever has it open. Blocks on the disk.
+    pub fn transcript(&self, id: ThreadId) -> Result<Transcript, CoreError> {
+        let transcript = Transcript::of(self.lines_of(id)?);
+        self.core.config.ceiling.check_directory(Path::new(&transcript.cwd))?;
+        Ok(transcript)
     }
 
     fn lines_of(&self, id: ThreadId) -> Result<Vec<crate::RolloutLine>, CoreError> {

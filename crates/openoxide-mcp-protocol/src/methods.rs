@@ -99,6 +99,7 @@ fn capabilities() -> ServerCapabilities {
     let mut capabilities = ServerCapabilities::default();
     capabilities.tools = Some(Default::default());
     capabilities.logging = Some(Default::default());
+    capabilities.resources = Some(Default::default());
     capabilities
 }
 
@@ -194,6 +195,6 @@ mod tests {
         assert_eq!(result["supportedVersions"][0], "2026-07-28");
         assert_eq!(result["resultType"], "complete");
         assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "openoxide");
-        assert_eq!(result["capabilities"], serde_json::json!({ "logging": {}, "tools": {} }));
+        assert_eq!(result["capabilities"], serde_json::json!({ "logging": {}, "resources": {}, "tools": {} }));
     }
 }

@@ -14,6 +14,7 @@ mod processor;
 mod questions;
 mod reader;
 mod report;
+mod resources;
 mod runner;
 mod state_key;
 mod visits;

@@ -7,7 +7,7 @@ use openoxide_mcp_protocol::request_state::Binding;
 use openoxide_mcp_protocol::tools::{ToolCall, ToolCallError};
 use openoxide_mcp_protocol::{
     Cacheable, CallToolParams, CancelledParams, ClientFacts, Envelope, EnvelopeError, Era, InitializeParams, LogLevel,
-    RequestId, RequestMeta, ToolsPage, WireError, code, complete, discover_result, initialize_result, negotiate_legacy,
+    RequestId, RequestMeta, ToolsPage, WireError, complete, discover_result, initialize_result, negotiate_legacy,
     parse_line, parse_params, response, salvage_id, tool_error,
 };
 use serde_json::value::RawValue;
@@ -20,6 +20,7 @@ use crate::answers::{Batch, Responder, Route};
 use crate::calls::Call;
 use crate::outgoing::Gate;
 use crate::reader::{Input, Line, MAX_LINE};
+use crate::resources;
 use crate::runner::{self, Task};
 
 /// Calls that may be open at once.
@@ -152,8 +153,22 @@ impl Processor {
         if method == "tools/call" {
             return self.call_tool(responder, params, meta);
         }
+        if resources::answers(method) {
+            return self.read_resources(responder, method, params, era);
+        }
         let outcome = self.simple(method, params, era).map(|result| complete(era, result));
         responder.answer(outcome.as_ref());
+    }
+
+    /// Answers what has to be read from the disk, on a thread for it.
+    fn read_resources(&self, responder: Responder, method: &str, params: Option<&RawValue>, era: Era) {
+        let (manager, method) = (Arc::clone(&self.shared.manager), method.to_owned());
+        let (params, alive) = (params.map(ToOwned::to_owned), self.alive.clone());
+        tokio::task::spawn_blocking(move || {
+            let outcome = resources::answer(&manager, &method, params.as_deref(), era == Era::Modern);
+            responder.answer(outcome.map(|result| complete(era, result)).as_ref());
+            drop(alive);
+        });
     }
 
     fn initialize(&mut self, params: Option<&RawValue>) -> Result<Value, WireError> {
@@ -187,10 +202,12 @@ impl Processor {
                 self.shared.log_level.set(parse_params::<Params>(method, params)?.level);
                 Ok(json!({}))
             }
-            "resources/list" => list(method, params, "resources", modern),
-            "resources/templates/list" => list(method, params, "resourceTemplates", modern),
+            "resources/templates/list" => {
+                let mut page = list(method, params, "resourceTemplates", modern)?;
+                page["resourceTemplates"] = resources::templates();
+                Ok(page)
+            }
             "prompts/list" => list(method, params, "prompts", modern),
-            "resources/read" => Err(no_resource(method, params, modern)?),
             "resources/subscribe" if !modern => Err(no_resource(method, params, modern)?),
             "resources/unsubscribe" if !modern => Ok(json!({})),
             "prompts/get" => {
@@ -325,16 +342,12 @@ fn list(method: &str, params: Option<&RawValue>, field: &str, modern: bool) -> R
     Ok(result)
 }
 
-/// The error for a resource that does not exist, which is every resource.
+/// The error for a resource that cannot be watched, which is every resource.
 fn no_resource(method: &str, params: Option<&RawValue>, modern: bool) -> Result<WireError, WireError> {
     #[derive(serde::Deserialize)]
     struct Params {
         uri: String,
     }
     let uri = parse_params::<Params>(method, params)?.uri;
-    Ok(WireError {
-        code: if modern { code::INVALID_PARAMS } else { code::RESOURCE_NOT_FOUND },
-        message: format!("resource {uri:?} not found; this server has no resources"),
-        data: Some(Box::new(json!({ "uri": uri }))),
-    })
+    Ok(resources::not_found(&uri, modern, "no resource of this server can be subscribed to"))
 }

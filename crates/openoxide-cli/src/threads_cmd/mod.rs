@@ -2,7 +2,6 @@
 //! up. Works beside running servers: what one of them has open is read, and never written.
 
 mod page;
-mod transcript;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -10,12 +9,11 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use openoxide_core::{
-    JsonlStore, ThreadId, ThreadStore as _, ThreadSummary, TurnId, fork_rollout, summaries, visible_text,
+    JsonlStore, ThreadId, ThreadStore as _, ThreadSummary, Transcript, TurnId, fork_rollout, summaries, visible_text,
 };
 use serde_json::json;
 
 use crate::config;
-use transcript::Transcript;
 
 /// Arguments of `openoxide threads`.
 #[derive(Debug, clap::Args)]

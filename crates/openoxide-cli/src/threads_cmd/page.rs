@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::transcript::{Entry, Transcript};
+use openoxide_core::{Transcript, TranscriptEntry};
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1d1d1f;\
     background:#fff}pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f5f5f7;padding:.6rem;border-radius:6px;\
@@ -32,16 +32,16 @@ pub(super) fn render(transcript: &Transcript) -> String {
     html
 }
 
-fn section(html: &mut String, entry: &Entry) {
+fn section(html: &mut String, entry: &TranscriptEntry) {
     html.push_str("<section>");
     // Writing to a string does not fail.
     let _ = match entry {
-        Entry::Person(text) => write!(html, "<div class=\"person\"><pre>{}</pre></div>", escape(text)),
-        Entry::Agent(text) => write!(html, "<div class=\"agent\"><pre>{}</pre></div>", escape(text)),
-        Entry::Reasoning(text) => {
+        TranscriptEntry::Person(text) => write!(html, "<div class=\"person\"><pre>{}</pre></div>", escape(text)),
+        TranscriptEntry::Agent(text) => write!(html, "<div class=\"agent\"><pre>{}</pre></div>", escape(text)),
+        TranscriptEntry::Reasoning(text) => {
             write!(html, "<details class=\"note\"><summary>thinking</summary><pre>{}</pre></details>", escape(text))
         }
-        Entry::Call { name, input, output } => {
+        TranscriptEntry::Call { name, input, output } => {
             let shown = if name == "apply_patch" { coloured(input) } else { escape(input) };
             let output = output.as_deref().unwrap_or("[no output]");
             write!(
@@ -52,17 +52,18 @@ fn section(html: &mut String, entry: &Entry) {
                 escape(output)
             )
         }
-        Entry::Picture => write!(html, "<p class=\"note\">a picture</p>"),
-        Entry::Approval { what, decision } => {
+        TranscriptEntry::Picture => write!(html, "<p class=\"note\">a picture</p>"),
+        TranscriptEntry::Approval { what, decision } => {
             write!(html, "<p>asked: <code>{}</code>: <strong>{}</strong></p>", escape(what), escape(decision))
         }
-        Entry::Compacted => write!(html, "<p class=\"note\">the conversation was summed up here</p>"),
-        Entry::End { turn, status, diff, tokens } => {
+        TranscriptEntry::Compacted => write!(html, "<p class=\"note\">the conversation was summed up here</p>"),
+        TranscriptEntry::End { turn, status, diff, tokens } => {
             if let Some(diff) = diff {
                 let _ = write!(html, "<pre>{}</pre>", coloured(diff));
             }
             write!(html, "<p class=\"note\">turn {}: {status}, {tokens} tokens</p><hr>", escape(turn))
         }
+        _ => Ok(()),
     };
     html.push_str("</section>\n");
 }
@@ -116,15 +117,15 @@ mod tests {
             model: evil.into(),
             began: evil.into(),
             entries: vec![
-                Entry::Person(evil.into()),
-                Entry::Agent(evil.into()),
-                Entry::Reasoning(evil.into()),
-                Entry::Call { name: evil.into(), input: evil.into(), output: Some(evil.into()) },
-                Entry::Call { name: "apply_patch".into(), input: format!("+{evil}"), output: None },
-                Entry::Picture,
-                Entry::Approval { what: evil.into(), decision: evil.into() },
-                Entry::Compacted,
-                Entry::End { turn: evil.into(), status: "failed", diff: Some(format!("-{evil}")), tokens: 1 },
+                TranscriptEntry::Person(evil.into()),
+                TranscriptEntry::Agent(evil.into()),
+                TranscriptEntry::Reasoning(evil.into()),
+                TranscriptEntry::Call { name: evil.into(), input: evil.into(), output: Some(evil.into()) },
+                TranscriptEntry::Call { name: "apply_patch".into(), input: format!("+{evil}"), output: None },
+                TranscriptEntry::Picture,
+                TranscriptEntry::Approval { what: evil.into(), decision: evil.into() },
+                TranscriptEntry::Compacted,
+                TranscriptEntry::End { turn: evil.into(), status: "failed", diff: Some(format!("-{evil}")), tokens: 1 },
             ],
         };
         let page = render(&transcript);

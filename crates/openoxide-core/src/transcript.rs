@@ -1,54 +1,76 @@
-//! A rollout as what was said and done, in the order it happened.
+//! A rollout as what was said and done, in the order it happened, for people who look back.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use openoxide_core::{
-    EventRecord, HistoryItem, Role, RolloutItem, RolloutLine, TurnStatusRecord, is_context, visible_text,
-};
+use openoxide_model::{HistoryItem, Role};
+use openoxide_sandbox::visible_text;
+
+use crate::instructions::is_ours;
+use crate::{EventRecord, RolloutItem, RolloutLine, TurnStatusRecord};
 
 /// One thing on a thread.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Entry {
+#[non_exhaustive]
+pub enum TranscriptEntry {
+    /// What the person said.
     Person(String),
+    /// What the agent said.
     Agent(String),
+    /// What the agent thought, as far as that is shown.
     Reasoning(String),
     /// A tool's name, what it was given, and what came of it.
     Call {
+        /// The tool.
         name: String,
+        /// What it was given.
         input: String,
+        /// What came of it.
         output: Option<String>,
     },
+    /// A picture that the agent looked at.
     Picture,
     /// What was asked, and what was decided.
     Approval {
+        /// What was asked.
         what: String,
+        /// The decision.
         decision: String,
     },
     /// The conversation was shortened.
     Compacted,
     /// How a turn ended, what it changed, and its tokens.
     End {
+        /// The turn.
         turn: String,
+        /// `completed`, `interrupted` or `failed`.
         status: &'static str,
+        /// What its patches changed.
         diff: Option<String>,
+        /// Tokens read and written.
         tokens: u64,
     },
 }
 
 /// A thread to look at.
 #[derive(Debug, Default)]
-pub(super) struct Transcript {
-    pub(super) id: String,
-    pub(super) cwd: String,
-    pub(super) model: String,
-    pub(super) began: String,
-    pub(super) entries: Vec<Entry>,
+pub struct Transcript {
+    /// The thread.
+    pub id: String,
+    /// Its directory.
+    pub cwd: String,
+    /// The model of its last turn.
+    pub model: String,
+    /// When it began: RFC 3339, UTC.
+    pub began: String,
+    /// What happened, in order.
+    pub entries: Vec<TranscriptEntry>,
 }
 
 impl Transcript {
     /// What the lines tell.
-    pub(super) fn of(lines: Vec<RolloutLine>) -> Self {
+    #[must_use]
+    pub fn of(lines: Vec<RolloutLine>) -> Self {
         let mut transcript = Self::default();
         let mut calls = HashMap::new();
         for line in lines {
@@ -67,17 +89,19 @@ impl Transcript {
             }
             RolloutItem::TurnContext(context) => self.model = context.model,
             RolloutItem::ResponseItem(item) => match &*item {
-                HistoryItem::Message { role: Role::Assistant, text } => self.entries.push(Entry::Agent(text.clone())),
-                HistoryItem::Message { role: Role::User, text } if !is_context(text) => {
-                    self.entries.push(Entry::Person(text.clone()));
+                HistoryItem::Message { role: Role::Assistant, text } => {
+                    self.entries.push(TranscriptEntry::Agent(text.clone()))
+                }
+                HistoryItem::Message { role: Role::User, text } if !is_ours(text) => {
+                    self.entries.push(TranscriptEntry::Person(text.clone()));
                 }
                 HistoryItem::Reasoning { summary, .. } if !summary.trim().is_empty() => {
-                    self.entries.push(Entry::Reasoning(summary.clone()));
+                    self.entries.push(TranscriptEntry::Reasoning(summary.clone()));
                 }
                 HistoryItem::FunctionCall { call_id, name, arguments: input }
                 | HistoryItem::CustomToolCall { call_id, name, input } => {
                     calls.insert(call_id.clone(), self.entries.len());
-                    self.entries.push(Entry::Call {
+                    self.entries.push(TranscriptEntry::Call {
                         name: name.clone(),
                         input: shown_input(name, input),
                         output: None,
@@ -85,16 +109,16 @@ impl Transcript {
                 }
                 HistoryItem::ToolOutput { call_id, output: text, .. } => {
                     let entry = calls.get(call_id).and_then(|at| self.entries.get_mut(*at));
-                    if let Some(Entry::Call { output, .. }) = entry {
+                    if let Some(TranscriptEntry::Call { output, .. }) = entry {
                         *output = Some(text.clone());
                     }
                 }
-                HistoryItem::Image { .. } => self.entries.push(Entry::Picture),
+                HistoryItem::Image { .. } => self.entries.push(TranscriptEntry::Picture),
                 _ => {}
             },
-            RolloutItem::Compacted(_) => self.entries.push(Entry::Compacted),
+            RolloutItem::Compacted(_) => self.entries.push(TranscriptEntry::Compacted),
             RolloutItem::EventMsg(EventRecord::ApprovalDecided { what, decision, .. }) => {
-                self.entries.push(Entry::Approval { what, decision });
+                self.entries.push(TranscriptEntry::Approval { what, decision });
             }
             RolloutItem::EventMsg(EventRecord::TurnEnded { turn_id, status, diff, usage, .. }) => {
                 let status = match status {
@@ -103,33 +127,47 @@ impl Transcript {
                     TurnStatusRecord::Failed => "failed",
                 };
                 let tokens = usage.input_tokens + usage.output_tokens;
-                self.entries.push(Entry::End { turn: turn_id.to_string(), status, diff, tokens });
+                self.entries.push(TranscriptEntry::End { turn: turn_id.to_string(), status, diff, tokens });
             }
             _ => {}
         }
     }
 
-    /// For a terminal.
-    pub(super) fn text(&self) -> String {
+    /// What the patches of each turn changed, with the turn's id before it.
+    #[must_use]
+    pub fn diffs(&self) -> String {
+        let mut text = String::new();
+        for entry in &self.entries {
+            if let TranscriptEntry::End { turn, diff: Some(diff), .. } = entry {
+                // Writing to a string does not fail.
+                let _ = writeln!(text, "# turn {turn}\n{}", diff.trim_end());
+            }
+        }
+        text
+    }
+
+    /// As plain text, with control characters made visible.
+    #[must_use]
+    pub fn text(&self) -> String {
         let mut text = format!("thread {}\n{} in {}, since {}\n", self.id, self.model, self.cwd, self.began);
         let indented = |text: &str| visible_text(text).replace('\n', "\n    ");
         for entry in &self.entries {
             // Writing to a string does not fail.
             let _ = match entry {
-                Entry::Person(said) => writeln!(text, "\n> {}", indented(said)),
-                Entry::Agent(said) => writeln!(text, "\n{}", visible_text(said)),
-                Entry::Reasoning(said) => writeln!(text, "\n(thinking: {})", indented(said)),
-                Entry::Call { name, input, output } => {
+                TranscriptEntry::Person(said) => writeln!(text, "\n> {}", indented(said)),
+                TranscriptEntry::Agent(said) => writeln!(text, "\n{}", visible_text(said)),
+                TranscriptEntry::Reasoning(said) => writeln!(text, "\n(thinking: {})", indented(said)),
+                TranscriptEntry::Call { name, input, output } => {
                     let _ = writeln!(text, "\n* {name}: {}", indented(input));
                     match output {
                         Some(output) => writeln!(text, "    {}", indented(output.trim_end())),
                         None => writeln!(text, "    [no output]"),
                     }
                 }
-                Entry::Picture => writeln!(text, "\n[a picture]"),
-                Entry::Approval { what, decision } => writeln!(text, "\n? {}: {decision}", indented(what)),
-                Entry::Compacted => writeln!(text, "\n[the conversation was summed up here]"),
-                Entry::End { turn, status, diff, tokens } => {
+                TranscriptEntry::Picture => writeln!(text, "\n[a picture]"),
+                TranscriptEntry::Approval { what, decision } => writeln!(text, "\n? {}: {decision}", indented(what)),
+                TranscriptEntry::Compacted => writeln!(text, "\n[the conversation was summed up here]"),
+                TranscriptEntry::End { turn, status, diff, tokens } => {
                     if let Some(diff) = diff {
                         let _ = writeln!(text, "\n{}", visible_text(diff.trim_end()));
                     }

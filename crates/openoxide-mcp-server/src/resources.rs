@@ -1,0 +1,169 @@
+//! Threads as resources: `openoxide://threads` lists them, `openoxide://threads/{id}` is what was said and done on one, and
+//! `openoxide://threads/{id}/diff` what its turns changed. They are read from the disk, so none of it is for the processor's
+//! own task.
+
+use openoxide_core::{CoreError, ErrorKind, ThreadId, ThreadManager};
+use openoxide_mcp_protocol::{WireError, code, parse_params};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// Threads on one page of the list.
+const PAGE: usize = 100;
+
+const ALL: &str = "openoxide://threads";
+const BELOW: &str = "openoxide://threads/";
+const TEXT: &str = "text/plain";
+const DIFF: &str = "text/x-diff";
+const JSON: &str = "application/json";
+
+/// Whether a method is one that [`answer`] answers.
+pub(crate) fn answers(method: &str) -> bool {
+    matches!(method, "resources/list" | "resources/read")
+}
+
+/// Answers a method. Blocks on the disk.
+pub(crate) fn answer(
+    manager: &ThreadManager,
+    method: &str,
+    params: Option<&RawValue>,
+    modern: bool,
+) -> Result<Value, WireError> {
+    let mut result = match method {
+        "resources/list" => list(manager, params)?,
+        _ => read(manager, params, modern)?,
+    };
+    if modern {
+        // Threads grow, and are nobody else's business.
+        (result["ttlMs"], result["cacheScope"]) = (json!(0), json!("private"));
+    }
+    Ok(result)
+}
+
+/// The templates, which never change.
+pub(crate) fn templates() -> Value {
+    json!([
+        {
+            "uriTemplate": format!("{BELOW}{{id}}"),
+            "name": "thread",
+            "title": "A thread",
+            "description": "What was said and done on a thread: messages, commands with their output, approvals",
+            "mimeType": TEXT,
+        },
+        {
+            "uriTemplate": format!("{BELOW}{{id}}/diff"),
+            "name": "thread-diff",
+            "title": "The changes of a thread",
+            "description": "What the patches of a thread's turns changed, one turn after the other",
+            "mimeType": DIFF,
+        },
+    ])
+}
+
+fn list(manager: &ThreadManager, params: Option<&RawValue>) -> Result<Value, WireError> {
+    #[derive(serde::Deserialize)]
+    struct Params {
+        cursor: Option<String>,
+    }
+    let cursor = parse_params::<Params>("resources/list", params)?.cursor;
+    let from: usize = match &cursor {
+        None => 0,
+        Some(text) => text.parse().map_err(|_| {
+            WireError::invalid_params(format!("unknown cursor {text:?}; use the nextCursor of an earlier page"))
+        })?,
+    };
+    // One more than the page tells whether there is a next.
+    let end = from.saturating_add(PAGE);
+    let threads = manager.summaries(end.saturating_add(1)).map_err(|error| internal(&error))?;
+    let mut resources = Vec::new();
+    if from == 0 {
+        resources.push(json!({
+            "uri": ALL,
+            "name": "threads",
+            "title": "All threads",
+            "description": "The threads that are kept, the one used last first",
+            "mimeType": JSON,
+        }));
+    }
+    resources.extend(threads.iter().skip(from).take(PAGE).map(|thread| {
+        let title = if thread.prompt.is_empty() { "(no prompt yet)" } else { &thread.prompt };
+        json!({
+            "uri": format!("{BELOW}{}", thread.id),
+            "name": thread.id.to_string(),
+            "title": title,
+            "description": format!("A thread in {}", thread.cwd.display()),
+            "mimeType": TEXT,
+        })
+    }));
+    let mut result = json!({ "resources": resources });
+    if threads.len() > end {
+        result["nextCursor"] = json!(end.to_string());
+    }
+    Ok(result)
+}
+
+fn read(manager: &ThreadManager, params: Option<&RawValue>, modern: bool) -> Result<Value, WireError> {
+    #[derive(serde::Deserialize)]
+    struct Params {
+        uri: String,
+    }
+    let uri = parse_params::<Params>("resources/read", params)?.uri;
+    let (text, kind) = if uri == ALL {
+        (all(manager)?, JSON)
+    } else {
+        let (id, is_diff) = named(&uri).ok_or_else(|| not_found(&uri, modern, "no such resource"))?;
+        let transcript = manager.transcript(id).map_err(|error| match error.kind() {
+            ErrorKind::Input | ErrorKind::Denied => not_found(&uri, modern, &error.to_string()),
+            _ => internal(&error),
+        })?;
+        if is_diff { (transcript.diffs(), DIFF) } else { (transcript.text(), TEXT) }
+    };
+    Ok(json!({ "contents": [{ "uri": uri, "mimeType": kind, "text": text }] }))
+}
+
+/// The list as a document.
+fn all(manager: &ThreadManager) -> Result<String, WireError> {
+    let threads = manager.summaries(PAGE).map_err(|error| internal(&error))?;
+    let list: Vec<Value> = threads
+        .iter()
+        .map(|thread| {
+            json!({ "threadId": thread.id.to_string(), "cwd": thread.cwd, "prompt": thread.prompt, "bytes": thread.bytes })
+        })
+        .collect();
+    Ok(json!({ "threads": list }).to_string())
+}
+
+/// The thread that a URI names, and whether its changes are meant.
+fn named(uri: &str) -> Option<(ThreadId, bool)> {
+    let rest = uri.strip_prefix(BELOW)?;
+    let (id, is_diff) = rest.strip_suffix("/diff").map_or((rest, false), |id| (id, true));
+    Some((id.parse().ok()?, is_diff))
+}
+
+/// The error for a resource that does not exist, in the words of its era.
+pub(crate) fn not_found(uri: &str, modern: bool, why: &str) -> WireError {
+    WireError {
+        code: if modern { code::INVALID_PARAMS } else { code::RESOURCE_NOT_FOUND },
+        message: format!("resource {uri:?} not found: {why}; resources/list has those there are"),
+        data: Some(Box::new(json!({ "uri": uri }))),
+    }
+}
+
+fn internal(error: &CoreError) -> WireError {
+    WireError { code: code::INTERNAL_ERROR, message: error.to_string(), data: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_name_a_thread_or_its_changes() {
+        let id = "01a1fc7a-8d1f-75f7-89b7-18c906dd0c5b";
+        assert!(matches!(named(&format!("openoxide://threads/{id}")), Some((found, false)) if found.to_string() == id));
+        assert!(matches!(named(&format!("openoxide://threads/{id}/diff")), Some((_, true))));
+        for other in ["openoxide://threads/", "openoxide://threads/x", "file:///etc/passwd", "openoxide://threads/../x"]
+        {
+            assert!(named(other).is_none(), "{other}");
+        }
+    }
+}
