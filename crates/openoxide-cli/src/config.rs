@@ -84,6 +84,8 @@ pub(crate) struct McpServerTable {
     pub(crate) approval_timeout_sec: Option<u64>,
     /// Seconds that a thread stays in memory which nobody uses; 0 for ever.
     pub(crate) idle_thread_sec: Option<u64>,
+    /// Seconds that a turn goes on which nobody follows; 0 for as long as it takes.
+    pub(crate) abandoned_turn_sec: Option<u64>,
     /// Threads in memory.
     pub(crate) max_threads: Option<usize>,
     /// Prompts that wait on one thread.

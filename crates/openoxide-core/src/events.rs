@@ -49,6 +49,11 @@ impl Hub {
         }
     }
 
+    /// Whether nobody reads.
+    pub(crate) fn is_unwatched(&self) -> bool {
+        lock(&self.queues).is_empty()
+    }
+
     /// Ends every queue: readers get what is left, then `None`.
     pub(crate) fn close(&self) {
         for queue in lock(&self.queues).drain(..) {

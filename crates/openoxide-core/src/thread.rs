@@ -132,6 +132,21 @@ impl Thread {
         is_kept && state.running.is_none() && state.queue.is_empty() && state.last_used.elapsed() >= limit
     }
 
+    /// Ends the turn under way when nobody has followed it for so long. Called from time to time.
+    pub(crate) fn end_if_abandoned(&self, limit: Duration) {
+        let mut state = lock(&self.state);
+        if state.running.is_none() || !self.hub.is_unwatched() {
+            state.unwatched_since = None;
+            return;
+        }
+        let since = *state.unwatched_since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= limit {
+            state.unwatched_since = None;
+            tracing::info!(thread = %self.id, "a turn that nobody followed any more is ended");
+            self.interrupt(&mut state, None);
+        }
+    }
+
     /// The result of a turn that ended; kept for the last few turns of the thread.
     pub fn result_of(&self, turn_id: TurnId) -> Option<Arc<TurnResult>> {
         lock(&self.state).results.iter().find(|result| result.turn_id == turn_id).cloned()

@@ -287,6 +287,10 @@ impl ThreadManager {
         let max = self.core.config.limits.max_threads;
         let thread = Arc::new(Thread::new(Arc::clone(&self.core), Weak::clone(&self.this), id, config, state, rollout));
         let mut threads = lock(&self.threads);
+        if threads.len() >= max && self.core.store.is_some() {
+            // Those on which nothing happens can be loaded again.
+            let_go(&mut threads, Duration::ZERO);
+        }
         if threads.len() >= max {
             return Err(CoreError::TooManyThreads { max });
         }
@@ -296,29 +300,32 @@ impl ThreadManager {
         Ok(thread)
     }
 
-    /// Starts the task that lets idle threads go, once, where there is a runtime and threads are kept on disk.
+    /// Starts the task that ends what nobody follows and lets go what nobody uses, once, where there is a runtime.
     fn tidy(&self) {
-        let Some(limit) = self.core.config.limits.idle_thread.filter(|_| self.core.store.is_some()) else { return };
+        let limits = &self.core.config.limits;
+        // What is not on disk would be lost.
+        let idle = limits.idle_thread.filter(|_| self.core.store.is_some());
+        let abandoned = limits.abandoned_turn;
+        let Some(shortest) = idle.into_iter().chain(abandoned).min() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if self.is_tidied.swap(true, Ordering::Relaxed) {
             return;
         }
         let this = Weak::clone(&self.this);
         runtime.spawn(async move {
-            let round = (limit / 10).max(Duration::from_secs(1));
+            let round = (shortest / 10).max(Duration::from_secs(1));
             loop {
                 tokio::time::sleep(round).await;
                 let Some(manager) = this.upgrade() else { return };
-                manager.let_go(limit);
+                if let Some(limit) = abandoned {
+                    let threads: Vec<_> = lock(&manager.threads).values().cloned().collect();
+                    threads.iter().for_each(|thread| thread.end_if_abandoned(limit));
+                }
+                if let Some(limit) = idle {
+                    let_go(&mut lock(&manager.threads), limit);
+                }
             }
         });
-    }
-
-    /// Drops threads that nobody has used for so long. Their rollouts stay, and their background commands end.
-    fn let_go(&self, limit: Duration) {
-        let mut threads = lock(&self.threads);
-        // Only the map holds it: no call is attached, no turn runs.
-        threads.retain(|_, thread| Arc::strong_count(thread) > 1 || !thread.is_idle_since(limit));
     }
 
     /// Drops a thread that was shut down.
@@ -335,6 +342,12 @@ impl ThreadManager {
             tracing::warn!("threads were still closing when the time for it was over");
         }
     }
+}
+
+/// Drops threads that nobody has used for so long. Their rollouts stay, and their background commands end.
+fn let_go(threads: &mut HashMap<ThreadId, Arc<Thread>>, limit: Duration) {
+    // Only the map holds it: no call is attached, no turn runs.
+    threads.retain(|_, thread| Arc::strong_count(thread) > 1 || !thread.is_idle_since(limit));
 }
 
 /// Opens a rollout. One that is just being given up (its last lines are made durable) is waited for a moment.

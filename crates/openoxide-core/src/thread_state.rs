@@ -39,6 +39,8 @@ pub(crate) struct State {
     pub(crate) remembered: Remembered,
     /// The id of the next item.
     pub(crate) next_item_id: u64,
+    /// Since when nobody follows the turn under way, as far as that was noticed.
+    pub(crate) unwatched_since: Option<Instant>,
     /// Tokens of all turns that have ended.
     pub(crate) usage: Usage,
     /// When something was last asked of the thread, or a turn of it ended.
@@ -129,6 +131,7 @@ impl State {
             results: VecDeque::new(),
             remembered: Remembered::default(),
             next_item_id: 1,
+            unwatched_since: None,
             usage: Usage::default(),
             last_used: Instant::now(),
             context_tokens: 0,

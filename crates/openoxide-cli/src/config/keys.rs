@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 /// Every key, dotted; `*` stands for one name of the user's, and a last `**` for whatever follows.
-pub(crate) const KNOWN: [&str; 49] = [
+pub(crate) const KNOWN: [&str; 50] = [
     "approval_policy",
     "compact_prompt",
     "history.max_age_days",
@@ -12,6 +12,7 @@ pub(crate) const KNOWN: [&str; 49] = [
     "max_steps",
     "max_turn_seconds",
     "max_turn_tokens",
+    "mcp_server.abandoned_turn_sec",
     "mcp_server.allow_roots",
     "mcp_server.approval_timeout_sec",
     "mcp_server.idle_thread_sec",

@@ -94,3 +94,37 @@ async fn a_thread_that_is_kept_in_memory_alone_never_leaves_it() {
     assert!(!thread.thread.is_idle_since(Duration::ZERO));
     assert!(matches!(bench.manager.get_or_load(crate::ThreadId::new()), Err(CoreError::ThreadNotFound { .. })));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_nobody_follows_ends_in_time() {
+    let bench = Bench::with(vec![Say::Hang(vec!["half"])], |config| {
+        config.limits.abandoned_turn = Some(Duration::from_secs(100));
+    });
+    let thread = bench.thread(ApprovalPolicy::Never);
+    let turn = thread.prompt("begin");
+    // While somebody follows it, it goes on.
+    tokio::time::sleep(Duration::from_secs(500)).await;
+    let Watched { thread, events } = thread;
+    assert!(thread.result_of(turn).is_none());
+    drop(events);
+    tokio::time::sleep(Duration::from_secs(150)).await;
+    assert_eq!(thread.result_of(turn).unwrap().status, TurnStatus::Interrupted);
+}
+
+#[tokio::test]
+async fn idle_threads_make_room_for_new_ones() {
+    let home = tempfile::tempdir().unwrap();
+    let bench = Bench::with(vec![], |config| {
+        config.home = Some(home.path().to_path_buf());
+        config.limits.max_threads = 2;
+    });
+    for _ in 0..4 {
+        let mut thread = bench.thread(ApprovalPolicy::Never);
+        thread.prompt("one");
+        thread.ended().await;
+    }
+    let held = [bench.thread(ApprovalPolicy::Never), bench.thread(ApprovalPolicy::Never)];
+    let config = bench.manager.config().thread_defaults();
+    assert!(matches!(bench.manager.start_thread(config), Err(CoreError::TooManyThreads { max: 2 })));
+    drop(held);
+}
