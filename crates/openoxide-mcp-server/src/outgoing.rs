@@ -11,6 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+/// Lines from this length on, in bytes, take no more memory than they need.
+const LONG: usize = 64 << 10;
+
 /// Bytes queued from which log messages wait and progress is dropped.
 const SOFT_BOUND: usize = 256 * 1024;
 /// Bytes queued from which no more input is read.
@@ -76,7 +79,11 @@ impl Outgoing {
         self.put(line, Some(gate));
     }
 
-    fn put(&self, line: Vec<u8>, gate: Option<&Gate>) {
+    fn put(&self, mut line: Vec<u8>, gate: Option<&Gate>) {
+        // A long line may wait for a slow client; what it was written into can be twice as large.
+        if line.len() > LONG {
+            line.shrink_to_fit();
+        }
         let mut queue = self.lock();
         if queue.closed || gate.is_some_and(|gate| !gate.is_open()) {
             return;

@@ -233,7 +233,9 @@ impl TurnState {
 
     fn handle_item(&mut self, item: HistoryItem, actions: &mut Actions) {
         match item {
-            HistoryItem::Message { role: Role::Assistant, text } => {
+            HistoryItem::Message { role: Role::Assistant, mut text } => {
+                // It stays as long as the thread does.
+                text.shrink_to_fit();
                 let id = self.close_item(ItemKind::Message, actions);
                 self.release_held(actions);
                 if !text.trim().is_empty() {
