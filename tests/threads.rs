@@ -232,3 +232,56 @@ fn threads_are_resources_to_look_at() {
     assert_eq!(list["result"]["resources"].as_array().unwrap().len(), 1);
     assert_eq!(ask(&mut other, "resources/read", json!({ "uri": uri }))["error"]["code"], -32002);
 }
+
+#[test]
+fn who_subscribed_is_told_when_a_thread_changes() {
+    let house = House::new();
+    let mut server = house.server(&[]);
+    let thread = house.start(&mut server, "run `true`");
+    let uri = format!("openoxide://threads/{thread}");
+    let ask = |server: &mut Server, method: &str, params: Value| {
+        let request = server.request(method, params);
+        server.answer(request)
+    };
+    // Legacy: a resource, and the list once it was read.
+    ask(&mut server, "resources/list", json!({}));
+    assert!(ask(&mut server, "resources/subscribe", json!({ "uri": uri }))["error"].is_null());
+    assert_eq!(ask(&mut server, "resources/subscribe", json!({ "uri": "file:///x" }))["error"]["code"], -32002);
+    // Modern: one request that stays open, and is acknowledged first.
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let wanted =
+        json!({ "toolsListChanged": true, "resourcesListChanged": true, "resourceSubscriptions": [uri, "file:///x"] });
+    let listen = server.request("subscriptions/listen", json!({ "_meta": meta, "notifications": wanted }));
+    let id = "io.modelcontextprotocol/subscriptionId";
+    let acknowledged = server
+        .wait_for("the acknowledgement", |message| message["method"] == "notifications/subscriptions/acknowledged");
+    let served = json!({ "resourcesListChanged": true, "resourceSubscriptions": [uri] });
+    assert_eq!(acknowledged["params"], json!({ "_meta": { id: listen }, "notifications": served }));
+
+    reply(&mut server, &thread, "run `true`");
+    for is_modern in [false, true] {
+        server.wait_for("news of the thread", |message| {
+            let params = &message["params"];
+            message["method"] == "notifications/resources/updated"
+                && params["uri"] == uri.as_str()
+                && (params["_meta"][id] == listen) == is_modern
+        });
+    }
+    house.start(&mut server, "run `true`");
+    for is_modern in [false, true] {
+        server.wait_for("news of the list", |message| {
+            message["method"] == "notifications/resources/list_changed"
+                && (message["params"]["_meta"][id] == listen) == is_modern
+        });
+    }
+    // One that is cancelled says nothing more, one that the server ends is answered.
+    let second = server.request("subscriptions/listen", json!({ "_meta": meta, "notifications": {} }));
+    server.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": second } }));
+    server.close_input();
+    let end = server.answer(listen);
+    assert_eq!((&end["result"]["resultType"], &end["result"]["_meta"][id]), (&json!("complete"), &json!(listen)));
+    assert!(server.wait_exit().success() && !server.has_answered(second));
+}

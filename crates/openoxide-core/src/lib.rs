@@ -8,6 +8,7 @@
 mod approval;
 mod approvals;
 mod ceiling;
+mod changes;
 mod command_rules;
 mod config;
 mod context;
@@ -32,6 +33,7 @@ mod turn;
 pub use approval::*;
 pub use approvals::RememberedApproval;
 pub use ceiling::Ceiling;
+pub use changes::{ThreadChange, ThreadChanges};
 pub use command_rules::{CommandRule, PatchReach, Request, RuleDecision, Verdict, decide};
 pub use config::{ApprovalPolicy, Config, Limits, ThreadConfig};
 pub use error::{CoreError, ErrorKind};

@@ -308,6 +308,11 @@ impl Rollout {
         }
     }
 
+    /// Whether it is on disk.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, Self::Open(_))
+    }
+
     /// See [`ThreadWriter::syncer`]; `None` when there is nothing to make durable.
     pub(crate) fn syncer(&self) -> Option<Syncer> {
         match self {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use openoxide_sandbox::{SandboxMode, SandboxPolicy};
 
 pub use self::opening::{Entrance, Pass, Ticket};
+use crate::changes::{Changes, ThreadChanges};
 use crate::context::Shell;
 use crate::events::lock;
 use crate::rollout::restore::{self, Restored};
@@ -32,6 +33,8 @@ pub(crate) struct Core {
     toolboxes: Toolboxes,
     /// Modes that have been found to be enforced here.
     confined: Mutex<Vec<SandboxMode>>,
+    /// News of all threads.
+    pub(crate) changes: Changes,
     /// Makes rollouts durable.
     pub(crate) sync: Arc<SyncQueue>,
     store: Option<Arc<dyn ThreadStore>>,
@@ -107,6 +110,7 @@ impl ThreadManager {
             shell: Shell::find(&config.child_env),
             toolboxes: Toolboxes::new(),
             confined: Mutex::default(),
+            changes: Changes::default(),
             sync: Arc::default(),
             store,
             config,
@@ -119,6 +123,11 @@ impl ThreadManager {
             is_tidied: AtomicBool::new(false),
             this: Weak::clone(this),
         })
+    }
+
+    /// News of threads that are kept on disk, from now on: each that is begun, and each end of a turn.
+    pub fn changes(&self) -> ThreadChanges {
+        self.core.changes.watch()
     }
 
     /// What the manager was started with.

@@ -2,7 +2,7 @@
 
 use rmcp::model::{
     CacheScope, ClientCapabilities, DiscoverResult, Implementation, InitializeResult, ProgressToken, ProtocolVersion,
-    ServerCapabilities, ServerConfig, Tool,
+    ResourcesCapability, ServerCapabilities, ServerConfig, Tool,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -99,7 +99,9 @@ fn capabilities() -> ServerCapabilities {
     let mut capabilities = ServerCapabilities::default();
     capabilities.tools = Some(Default::default());
     capabilities.logging = Some(Default::default());
-    capabilities.resources = Some(Default::default());
+    let mut resources = ResourcesCapability::default();
+    (resources.subscribe, resources.list_changed) = (Some(true), Some(true));
+    capabilities.resources = Some(resources);
     capabilities
 }
 
@@ -195,6 +197,9 @@ mod tests {
         assert_eq!(result["supportedVersions"][0], "2026-07-28");
         assert_eq!(result["resultType"], "complete");
         assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "openoxide");
-        assert_eq!(result["capabilities"], serde_json::json!({ "logging": {}, "resources": {}, "tools": {} }));
+        assert_eq!(
+            result["capabilities"],
+            serde_json::json!({ "logging": {}, "resources": { "listChanged": true, "subscribe": true }, "tools": {} })
+        );
     }
 }

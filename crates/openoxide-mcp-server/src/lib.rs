@@ -17,6 +17,7 @@ mod report;
 mod resources;
 mod runner;
 mod state_key;
+mod subscriptions;
 mod visits;
 mod writer;
 
@@ -37,6 +38,7 @@ use outgoing::Outgoing;
 use processor::Processor;
 use questions::Questions;
 use report::ConnectionLogLevel;
+use subscriptions::Subscriptions;
 use visits::Visits;
 
 /// The principal of stdio: whoever started the process.
@@ -80,6 +82,7 @@ struct Shared {
     state_key_file: Option<PathBuf>,
     approval_strategy: ApprovalStrategy,
     tools: ToolSet,
+    subscriptions: Arc<Subscriptions>,
 }
 
 impl Shared {
@@ -116,12 +119,14 @@ where
         state_key_file: config.state_key_file,
         approval_strategy: config.approval_strategy,
         tools: ToolSet::new(offer::offer(config.manager.config())),
+        subscriptions: Arc::default(),
     });
     let (lines, input) = reader::channel();
     let reader = tokio::spawn(reader::read_lines(reader, lines, Arc::clone(&out)));
     let mut writer = tokio::spawn(writer::write_lines(writer, Arc::clone(&out)));
     // Nothing is ever sent here: the processor and each runner hold an end, and the last one dropped is the news.
     let (alive, mut last_runner) = mpsc::channel(1);
+    let subscriptions = Arc::clone(&shared.subscriptions);
     let processor = Processor::new(shared, alive).run(input);
     // Nothing is lost by dropping the losers: the end of any of them ends the connection.
     tokio::select! {
@@ -130,6 +135,7 @@ where
         () = stop => tracing::info!("asked to stop"),
     }
     reader.abort();
+    subscriptions.close();
     config.manager.shutdown().await;
     // The turns have ended, so their runners answer and drop their ends. An elapsed time-out means one that cannot; what
     // is queued is still written.

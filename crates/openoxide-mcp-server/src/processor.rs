@@ -129,6 +129,7 @@ impl Processor {
 
     /// Ends a call for its client: nothing more is said for it, and its runner decides what becomes of the turn.
     fn cancel(&self, id: &RequestId) {
+        self.shared.subscriptions.cancel(id);
         if let Some(call) = self.shared.calls.take(id) {
             self.shared.out.silence(&call.gate);
             call.cancelled.notify_one();
@@ -153,6 +154,9 @@ impl Processor {
         if method == "tools/call" {
             return self.call_tool(responder, params, meta);
         }
+        if method == "subscriptions/listen" && era == Era::Modern {
+            return self.listen(responder, params);
+        }
         if resources::answers(method) {
             return self.read_resources(responder, method, params, era);
         }
@@ -160,8 +164,29 @@ impl Processor {
         responder.answer(outcome.as_ref());
     }
 
+    /// Keeps a request open for news.
+    fn listen(&self, responder: Responder, params: Option<&RawValue>) {
+        let Shared { subscriptions, calls, out, .. } = &*self.shared;
+        if calls.contains(responder.id()) || subscriptions.contains(responder.id()) {
+            let message = format!("id {:?} belongs to a request that is still open; use a new id", responder.id());
+            return responder.answer::<Value>(Err(&WireError::invalid_request(message)));
+        }
+        self.watch();
+        subscriptions.listen(out, responder, params);
+    }
+
+    /// Has news of threads told from now on.
+    fn watch(&self) {
+        let Shared { subscriptions, out, manager, .. } = &*self.shared;
+        subscriptions.run(out, || manager.changes());
+    }
+
     /// Answers what has to be read from the disk, on a thread for it.
     fn read_resources(&self, responder: Responder, method: &str, params: Option<&RawValue>, era: Era) {
+        if era == Era::Legacy && method == "resources/list" {
+            self.watch();
+            self.shared.subscriptions.listed();
+        }
         let (manager, method) = (Arc::clone(&self.shared.manager), method.to_owned());
         let (params, alive) = (params.map(ToOwned::to_owned), self.alive.clone());
         tokio::task::spawn_blocking(move || {
@@ -208,8 +233,11 @@ impl Processor {
                 Ok(page)
             }
             "prompts/list" => list(method, params, "prompts", modern),
-            "resources/subscribe" if !modern => Err(no_resource(method, params, modern)?),
-            "resources/unsubscribe" if !modern => Ok(json!({})),
+            "resources/subscribe" if !modern => {
+                self.watch();
+                self.shared.subscriptions.subscribe(params)
+            }
+            "resources/unsubscribe" if !modern => self.shared.subscriptions.unsubscribe(params),
             "prompts/get" => {
                 #[derive(serde::Deserialize)]
                 struct Params {
@@ -235,7 +263,7 @@ impl Processor {
 
     fn call_tool(&self, responder: Responder, params: Option<&RawValue>, meta: RequestMeta) {
         let shared = &self.shared;
-        if shared.calls.contains(responder.id()) {
+        if shared.calls.contains(responder.id()) || shared.subscriptions.contains(responder.id()) {
             let message = format!("id {:?} belongs to a call that is still open; use a new id", responder.id());
             return responder.answer::<Value>(Err(&WireError::invalid_request(message)));
         }
@@ -340,14 +368,4 @@ fn list(method: &str, params: Option<&RawValue>, field: &str, modern: bool) -> R
         result["cacheScope"] = json!("private");
     }
     Ok(result)
-}
-
-/// The error for a resource that cannot be watched, which is every resource.
-fn no_resource(method: &str, params: Option<&RawValue>, modern: bool) -> Result<WireError, WireError> {
-    #[derive(serde::Deserialize)]
-    struct Params {
-        uri: String,
-    }
-    let uri = parse_params::<Params>(method, params)?.uri;
-    Ok(resources::not_found(&uri, modern, "no resource of this server can be subscribed to"))
 }

@@ -2,7 +2,7 @@
 //! `openoxide://threads/{id}/diff` what its turns changed. They are read from the disk, so none of it is for the processor's
 //! own task.
 
-use openoxide_core::{CoreError, ErrorKind, ThreadId, ThreadManager};
+use openoxide_core::{CoreError, ErrorKind, ThreadChange, ThreadId, ThreadManager};
 use openoxide_mcp_protocol::{WireError, code, parse_params};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -37,6 +37,17 @@ pub(crate) fn answer(
         (result["ttlMs"], result["cacheScope"]) = (json!(0), json!("private"));
     }
     Ok(result)
+}
+
+/// Whether a URI may name a resource of ours.
+pub(crate) fn exists(uri: &str) -> bool {
+    uri == ALL || named(uri).is_some()
+}
+
+/// The resources that a change of a thread touches; none where that may be any.
+pub(crate) fn touched_by(change: &ThreadChange) -> Option<[String; 3]> {
+    let id = change.id?;
+    Some([ALL.to_owned(), format!("{BELOW}{id}"), format!("{BELOW}{id}/diff")])
 }
 
 /// The templates, which never change.

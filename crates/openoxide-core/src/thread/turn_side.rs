@@ -199,6 +199,10 @@ impl Thread {
     /// Records and announces the end of the turn under way, and begins the next one, which is returned.
     pub(crate) fn finish_turn(&self, result: TurnResult, carried: Option<Carried>) -> Option<StartedTurn> {
         self.record_end(&result);
+        let (is_kept, is_new) = (lock(&self.rollout).is_open(), lock(&self.state).results.is_empty());
+        if is_kept {
+            self.core.changes.tell(self.id, is_new);
+        }
         let result = Arc::new(result);
         let mut state = lock(&self.state);
         let state = &mut *state;

@@ -1,0 +1,191 @@
+//! Who is told when threads change: legacy clients that subscribed to a resource, and the open `subscriptions/listen`
+//! requests of modern ones (MCP 2026-07-28, basic/patterns/subscriptions). One task per connection, started by the first
+//! that asks, turns core's word into notifications.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use openoxide_core::{ThreadChange, ThreadChanges};
+use openoxide_mcp_protocol::{Era, RequestId, WireError, complete, notification, parse_params};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::answers::Responder;
+use crate::outgoing::Outgoing;
+use crate::resources;
+
+/// Requests that may listen at once.
+const MAX_LISTENERS: usize = 64;
+
+/// Resources that one client may watch, over all its subscriptions.
+const MAX_WATCHED: usize = 1024;
+
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+const LIST_CHANGED: &str = "notifications/resources/list_changed";
+const UPDATED: &str = "notifications/resources/updated";
+
+/// The subscriptions of one connection.
+#[derive(Default)]
+pub(crate) struct Subscriptions {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Resources that a legacy client watches.
+    legacy: HashSet<String>,
+    /// Whether a legacy client has read the list, which is what a change of it is news to.
+    has_listed: bool,
+    listeners: Vec<Listener>,
+    is_running: bool,
+}
+
+/// An open `subscriptions/listen`.
+struct Listener {
+    responder: Responder,
+    list: bool,
+    uris: HashSet<String>,
+}
+
+impl Subscriptions {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether an open request of this id listens.
+    pub(crate) fn contains(&self, id: &RequestId) -> bool {
+        self.lock().listeners.iter().any(|listener| listener.responder.id() == id)
+    }
+
+    /// `resources/subscribe`.
+    pub(crate) fn subscribe(&self, params: Option<&RawValue>) -> Result<Value, WireError> {
+        let uri = uri_of("resources/subscribe", params)?;
+        if !resources::exists(&uri) {
+            return Err(resources::not_found(&uri, false, "no such resource"));
+        }
+        let mut inner = self.lock();
+        if inner.legacy.len() >= MAX_WATCHED {
+            let message =
+                format!("{MAX_WATCHED} resources are watched, which is the most; unsubscribe from others first");
+            return Err(WireError::invalid_params(message));
+        }
+        inner.legacy.insert(uri);
+        Ok(json!({}))
+    }
+
+    /// `resources/unsubscribe`.
+    pub(crate) fn unsubscribe(&self, params: Option<&RawValue>) -> Result<Value, WireError> {
+        self.lock().legacy.remove(&uri_of("resources/unsubscribe", params)?);
+        Ok(json!({}))
+    }
+
+    /// A legacy client has read the list.
+    pub(crate) fn listed(&self) {
+        self.lock().has_listed = true;
+    }
+
+    /// `subscriptions/listen`: acknowledges what is served of what was asked for, and keeps the request open.
+    pub(crate) fn listen(&self, out: &Outgoing, responder: Responder, params: Option<&RawValue>) {
+        #[derive(serde::Deserialize)]
+        struct Params {
+            notifications: Filter,
+        }
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Filter {
+            #[serde(default)]
+            resources_list_changed: bool,
+            #[serde(default)]
+            resource_subscriptions: Vec<String>,
+        }
+        let filter = match parse_params::<Params>("subscriptions/listen", params) {
+            Ok(params) => params.notifications,
+            Err(error) => return responder.answer::<Value>(Err(&error)),
+        };
+        let mut inner = self.lock();
+        let watched: usize = inner.listeners.iter().map(|listener| listener.uris.len()).sum();
+        if inner.listeners.len() >= MAX_LISTENERS || watched + filter.resource_subscriptions.len() > MAX_WATCHED {
+            let message = format!(
+                "at most {MAX_LISTENERS} requests may listen, to {MAX_WATCHED} resources together; cancel others first"
+            );
+            return responder.answer::<Value>(Err(&WireError::invalid_params(message)));
+        }
+        let uris: HashSet<String> =
+            filter.resource_subscriptions.into_iter().filter(|uri| resources::exists(uri)).collect();
+        let mut agreed = json!({});
+        if filter.resources_list_changed {
+            agreed["resourcesListChanged"] = json!(true);
+        }
+        if !uris.is_empty() {
+            let mut sorted: Vec<_> = uris.iter().collect();
+            sorted.sort();
+            agreed["resourceSubscriptions"] = json!(sorted);
+        }
+        let params = json!({ "_meta": { SUBSCRIPTION_ID: responder.id() }, "notifications": agreed });
+        // Under the lock, so that no news of this subscription comes before.
+        out.push(notification("notifications/subscriptions/acknowledged", &params));
+        inner.listeners.push(Listener { responder, list: filter.resources_list_changed, uris });
+    }
+
+    /// The client does not listen any more; it gets no answer.
+    pub(crate) fn cancel(&self, id: &RequestId) {
+        self.lock().listeners.retain(|listener| listener.responder.id() != id);
+    }
+
+    /// Tells every listener that the server ends its subscription.
+    pub(crate) fn close(&self) {
+        for Listener { responder, .. } in std::mem::take(&mut self.lock().listeners) {
+            let meta = json!({ "_meta": { SUBSCRIPTION_ID: responder.id() } });
+            responder.answer(Ok(&complete(Era::Modern, meta)));
+        }
+    }
+
+    /// Starts the task that tells, once. Within a tokio runtime.
+    pub(crate) fn run(self: &Arc<Self>, out: &Arc<Outgoing>, changes: impl FnOnce() -> ThreadChanges) {
+        if std::mem::replace(&mut self.lock().is_running, true) {
+            return;
+        }
+        let (this, out, mut changes) = (Arc::downgrade(self), Arc::clone(out), changes());
+        tokio::spawn(async move {
+            while let Some(change) = changes.next().await {
+                out.room().await;
+                let Some(subscriptions) = this.upgrade() else { return };
+                subscriptions.tell(&out, &change);
+            }
+        });
+    }
+
+    fn tell(&self, out: &Outgoing, change: &ThreadChange) {
+        let inner = self.lock();
+        let uris = resources::touched_by(change);
+        let updated = |watched: &HashSet<String>| -> Vec<String> {
+            match &uris {
+                Some(uris) => uris.iter().filter(|uri| watched.contains(*uri)).cloned().collect(),
+                None => watched.iter().cloned().collect(),
+            }
+        };
+        if inner.has_listed && change.is_new {
+            out.push(notification(LIST_CHANGED, &json!({})));
+        }
+        for uri in updated(&inner.legacy) {
+            out.push(notification(UPDATED, &json!({ "uri": uri })));
+        }
+        for listener in &inner.listeners {
+            let meta = json!({ SUBSCRIPTION_ID: listener.responder.id() });
+            if listener.list && change.is_new {
+                out.push(notification(LIST_CHANGED, &json!({ "_meta": meta })));
+            }
+            for uri in updated(&listener.uris) {
+                out.push(notification(UPDATED, &json!({ "_meta": meta, "uri": uri })));
+            }
+        }
+    }
+}
+
+fn uri_of(method: &str, params: Option<&RawValue>) -> Result<String, WireError> {
+    #[derive(serde::Deserialize)]
+    struct Params {
+        uri: String,
+    }
+    Ok(parse_params::<Params>(method, params)?.uri)
+}
