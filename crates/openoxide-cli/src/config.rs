@@ -88,6 +88,8 @@ pub(crate) struct McpServerTable {
     pub(crate) abandoned_turn_sec: Option<u64>,
     /// Threads in memory.
     pub(crate) max_threads: Option<usize>,
+    /// Turns that run at once.
+    pub(crate) max_open_turns: Option<usize>,
     /// Prompts that wait on one thread.
     pub(crate) max_queued_turns: Option<usize>,
     /// The most that callers may ask for.

@@ -104,6 +104,8 @@ impl Config {
 pub struct Limits {
     /// Threads in memory.
     pub max_threads: usize,
+    /// Turns that may run at once, over all threads.
+    pub max_open_turns: usize,
     /// How long a turn goes on that nobody follows; none for as long as it takes.
     pub abandoned_turn: Option<Duration>,
     /// How long a thread stays in memory that nobody uses; none for ever. Threads that are not kept on disk stay.
@@ -130,6 +132,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_threads: 4096,
+            max_open_turns: 1024,
             abandoned_turn: Some(Duration::from_secs(24 * 3600)),
             idle_thread: Some(Duration::from_secs(30 * 60)),
             max_queued_turns: 64,

@@ -80,6 +80,12 @@ pub enum CoreError {
         /// The limit.
         max: usize,
     },
+    /// [`crate::Limits::max_open_turns`] turns run.
+    #[error("{max} turns run at this moment, which is the most there may be")]
+    TooManyTurns {
+        /// The limit.
+        max: usize,
+    },
     /// The directory of a new thread does not exist or cannot be reached.
     #[error("cwd {} cannot be used: {source}", path.display())]
     CwdUnusable {
@@ -190,6 +196,7 @@ impl CoreError {
             | Self::Listing { .. }
             | Self::QueueFull { .. }
             | Self::TooManyThreads { .. }
+            | Self::TooManyTurns { .. }
             | Self::Rollout { .. } => ErrorKind::Unavailable,
             Self::NoRuntime => ErrorKind::Internal,
         }
@@ -210,6 +217,7 @@ impl CoreError {
             Self::EmptyPrompt => "say what is to be done",
             Self::PromptTooLong { .. } => "put long material in a file and name the file in the prompt",
             Self::QueueFull { .. } => "wait for a turn of the thread to end, or interrupt it",
+            Self::TooManyTurns { .. } => "wait for one to end, and send the prompt again",
             Self::TooManyThreads { .. } => "close a thread that is no longer needed",
             Self::CwdUnusable { .. } | Self::CwdNotADirectory { .. } => "name an existing directory",
             Self::CwdNotAllowed { .. } | Self::BeyondCeiling { .. } => {

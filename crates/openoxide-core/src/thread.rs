@@ -6,6 +6,7 @@
 
 mod turn_side;
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -221,6 +222,11 @@ impl Thread {
     fn queue_turn(self: &Arc<Self>, state: &mut State, text: String) -> Result<Submitted, CoreError> {
         self.check_prompt(state, &text)?;
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| CoreError::NoRuntime)?;
+        let max = self.core.config.limits.max_open_turns;
+        // A turn that waits behind another of its thread takes that one's place.
+        if state.running.is_none() && self.core.open_turns.load(Ordering::Relaxed) >= max {
+            return Err(CoreError::TooManyTurns { max });
+        }
         let turn_id = TurnId::new();
         state.queue.push_back(Queued { turn_id, text });
         if state.running.is_none()
@@ -233,6 +239,7 @@ impl Thread {
 
     fn start_next(&self, state: &mut State) -> Option<StartedTurn> {
         let Queued { turn_id, text } = state.queue.pop_front()?;
+        self.core.open_turns.fetch_add(1, Ordering::Relaxed);
         let (started, control) = (Instant::now(), Arc::new(TurnControl::default()));
         state.running =
             Some(Running { turn_id, started, control: Arc::clone(&control), steers: Vec::new(), sealed: false });

@@ -5,7 +5,7 @@ mod opening;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ pub(crate) struct Core {
     toolboxes: Toolboxes,
     /// Modes that have been found to be enforced here.
     confined: Mutex<Vec<SandboxMode>>,
+    /// Turns that run.
+    pub(crate) open_turns: AtomicUsize,
     /// News of all threads.
     pub(crate) changes: Changes,
     /// Makes rollouts durable.
@@ -110,6 +112,7 @@ impl ThreadManager {
             shell: Shell::find(&config.child_env),
             toolboxes: Toolboxes::new(),
             confined: Mutex::default(),
+            open_turns: AtomicUsize::new(0),
             changes: Changes::default(),
             sync: Arc::default(),
             store,

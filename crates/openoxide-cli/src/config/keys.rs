@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 /// Every key, dotted; `*` stands for one name of the user's, and a last `**` for whatever follows.
-pub(crate) const KNOWN: [&str; 50] = [
+pub(crate) const KNOWN: [&str; 51] = [
     "approval_policy",
     "compact_prompt",
     "history.max_age_days",
@@ -17,6 +17,7 @@ pub(crate) const KNOWN: [&str; 50] = [
     "mcp_server.approval_timeout_sec",
     "mcp_server.idle_thread_sec",
     "mcp_server.max_approval",
+    "mcp_server.max_open_turns",
     "mcp_server.max_queued_turns",
     "mcp_server.max_sandbox",
     "mcp_server.max_threads",

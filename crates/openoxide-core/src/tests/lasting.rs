@@ -128,3 +128,20 @@ async fn idle_threads_make_room_for_new_ones() {
     assert!(matches!(bench.manager.start_thread(config), Err(CoreError::TooManyThreads { max: 2 })));
     drop(held);
 }
+
+#[tokio::test]
+async fn so_many_turns_run_at_once_and_a_place_is_free_again() {
+    let bench = Bench::with(vec![Say::Hang(vec![])], |config| config.limits.max_open_turns = 1);
+    let mut busy = bench.thread(ApprovalPolicy::Never);
+    let mut other = bench.thread(ApprovalPolicy::Never);
+    busy.prompt("one");
+    busy.prompt("waits behind it");
+    let refused = other.thread.submit(Op::UserInput { text: "two".into() });
+    assert!(matches!(refused, Err(CoreError::TooManyTurns { max: 1 })));
+    bench.model.asked.notified().await;
+    busy.thread.submit(Op::Interrupt { turn_id: None }).unwrap();
+    busy.ended().await;
+    assert_eq!(busy.ended().await.content, "re: waits behind it");
+    other.prompt("two");
+    assert_eq!(other.ended().await.content, "re: two");
+}

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use openoxide_model::{HistoryItem, Usage};
 use tokio::sync::oneshot;
@@ -221,6 +222,7 @@ impl Thread {
         state.usage = result.thread_usage;
         state.last_used = Instant::now();
         state.running = None;
+        self.core.open_turns.fetch_sub(1, Ordering::Relaxed);
         state.keep_result(Arc::clone(&result));
         self.hub.emit(Event::TurnEnded { turn_id: result.turn_id, result });
         let next = self.start_next(state);
