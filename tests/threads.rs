@@ -285,3 +285,26 @@ fn who_subscribed_is_told_when_a_thread_changes() {
     assert_eq!((&end["result"]["resultType"], &end["result"]["_meta"][id]), (&json!("complete"), &json!(listen)));
     assert!(server.wait_exit().success() && !server.has_answered(second));
 }
+
+#[test]
+fn what_commands_change_is_in_the_result() {
+    let house = House::new();
+    std::fs::write(house.work.path().join("kept.txt"), "old\n").unwrap();
+    std::fs::write(house.work.path().join("gone.txt"), "gone\n").unwrap();
+    let mut server = house.server(&[]);
+    let prompt = "run `echo new > kept.txt; rm gone.txt; mkdir -p deep; echo made > deep/made.txt`; \
+                  create `patched.txt` with `hello`; run `cat kept.txt`";
+    let call = server.call("openoxide", json!({ "prompt": prompt, "cwd": house.work.path() }));
+    let result = server.result(call);
+    let mut files: Vec<&str> =
+        result["filesChanged"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
+    files.sort_unstable();
+    assert_eq!(files, ["deep/made.txt", "gone.txt", "kept.txt", "patched.txt"], "{result:#}");
+    let diff = result["diff"].as_str().unwrap();
+    for line in ["-old", "+new", "-gone", "+made", "+hello"] {
+        assert!(diff.lines().any(|shown| shown == line), "{line} is not in {diff}");
+    }
+    // A turn that only reads changes nothing.
+    let call = server.call("openoxide-reply", json!({ "thread_id": result["threadId"], "prompt": "run `ls`" }));
+    assert_eq!(server.result(call)["filesChanged"].as_array().map_or(0, Vec::len), 0);
+}

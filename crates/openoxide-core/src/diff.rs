@@ -1,13 +1,24 @@
-//! What the patches of one turn changed: each file as the turn first saw it against what the last patch left.
+//! What one turn changed: each file as the turn first saw it against what its last patch or command left.
+
+mod before;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use openoxide_apply_patch::{Change, unified_diff};
+use tokio::sync::OnceCell;
 
-/// The files that patches of one turn have touched, in the order first touched.
+pub(crate) use self::before::Before;
+use self::before::{Changed, Content};
+
+/// The files that one turn has touched, in the order first touched.
 #[derive(Debug, Default)]
 pub(crate) struct TurnDiff {
     files: Vec<FileState>,
+    /// Filled by the first command that may write, which waits for it.
+    pub(crate) looked: Arc<OnceCell<()>>,
+    /// The directory before that, and how many files had been touched.
+    before: Option<(Before, usize)>,
 }
 
 #[derive(Debug)]
@@ -18,6 +29,8 @@ struct FileState {
     first: Option<String>,
     /// `None`: there is no such file any more.
     last: Option<String>,
+    /// It changed, and its content is not known.
+    is_opaque: bool,
 }
 
 impl TurnDiff {
@@ -43,7 +56,45 @@ impl TurnDiff {
             shown: relative(root, absolute),
             first: old.map(str::to_owned),
             last: new.map(str::to_owned),
+            is_opaque: false,
         });
+    }
+
+    /// Notes what the directory holds before commands run.
+    pub(crate) fn set_before(&mut self, before: Before) {
+        let touched = self.files.len();
+        self.before = Some((before, touched));
+    }
+
+    /// Takes what [`TurnDiff::add_changes`] needs, so that the disk is read without a lock.
+    pub(crate) fn take_before(&mut self) -> Option<(Before, usize)> {
+        self.before.take()
+    }
+
+    /// Notes what commands have changed. Files that a patch had touched before the directory was looked at keep what the
+    /// turn found; `touched` says how many those are.
+    pub(crate) fn add_changes(&mut self, root: &Path, changes: Vec<Changed>, touched: usize) {
+        for Changed { path, content } in changes {
+            let at = self.files.iter().position(|file| file.absolute == path);
+            match (content, at) {
+                (Content::Known(old, new), Some(at)) => {
+                    let file = &mut self.files[at];
+                    if at >= touched {
+                        file.first = old;
+                    }
+                    file.last = new;
+                }
+                (Content::Known(first, last), None) => {
+                    let shown = relative(root, &path);
+                    self.files.push(FileState { absolute: path, shown, first, last, is_opaque: false });
+                }
+                (Content::Opaque, Some(at)) => self.files[at].is_opaque = true,
+                (Content::Opaque, None) => {
+                    let shown = relative(root, &path);
+                    self.files.push(FileState { absolute: path, shown, first: None, last: None, is_opaque: true });
+                }
+            }
+        }
     }
 
     /// The files that are not as the turn found them.
@@ -55,13 +106,14 @@ impl TurnDiff {
     pub(crate) fn unified(&self) -> Option<String> {
         let diff: String = self
             .changed()
+            .filter(|file| !file.is_opaque)
             .map(|file| unified_diff(&file.shown.to_string_lossy(), file.first.as_deref(), file.last.as_deref()))
             .collect();
         (!diff.is_empty()).then_some(diff)
     }
 
     fn changed(&self) -> impl Iterator<Item = &FileState> {
-        self.files.iter().filter(|file| file.first != file.last)
+        self.files.iter().filter(|file| file.is_opaque || file.first != file.last)
     }
 }
 

@@ -23,7 +23,8 @@ use futures_util::future::BoxFuture;
 use openoxide_model::ToolSpec;
 
 use self::args::Args;
-use crate::diff::TurnDiff;
+use crate::diff::{Before, TurnDiff};
+use crate::events::lock;
 use crate::turn::step::{CallOutcome, Prepared, ToolCall, refused_item};
 use crate::{Event, ItemStatus, Thread, TurnId, TurnItemKind};
 
@@ -134,6 +135,19 @@ impl ToolContext {
         let policy = self.thread.sandbox_policy();
         // A workspace that has gone hides nothing and is told where it is used.
         policy.hidden(self.thread.core.config.launcher.surroundings())
+    }
+
+    /// Notes what the thread's directory holds, before the turn's first command that may write runs.
+    async fn look_before(&self) {
+        let looked = Arc::clone(&lock(&self.diff).looked);
+        let look = || async {
+            let (root, hidden) = (self.thread.config().cwd.clone(), self.hidden());
+            let look = move || Before::look(&root, hidden);
+            if let Ok(Some(before)) = tokio::task::spawn_blocking(look).await {
+                lock(&self.diff).set_before(before);
+            }
+        };
+        looked.get_or_init(look).await;
     }
 
     /// The most bytes of one output that the model is given.

@@ -15,7 +15,7 @@ use super::{Plan, ToolContext, apply_patch};
 use crate::approvals::Question;
 use crate::runner::Running;
 use crate::turn::step::{CallOutcome, Prepared};
-use crate::{ApprovalAction, ApprovalPolicy, ItemStatus, TurnItemKind};
+use crate::{ApprovalAction, ApprovalPolicy, ItemStatus, Request, RuleDecision, TurnItemKind, decide};
 
 /// Its name.
 pub(super) const NAME: &str = "exec_command";
@@ -150,6 +150,9 @@ impl ExecCommand {
             thread_marker: Some(thread.id().to_string()),
         };
         let confined = spec.policy.mode != SandboxMode::DangerFullAccess;
+        if spec.policy.mode != SandboxMode::ReadOnly && !self.only_reads() {
+            context.look_before().await;
+        }
         let command = match thread.core.runner.spawn(spec).await {
             Ok(command) => command,
             Err(error) => {
@@ -192,6 +195,12 @@ impl ExecCommand {
         });
         let output = report(&head, took, &text, self.max_output_bytes);
         CallOutcome { output, item: self.item(&context, code, text, took, status), plan: None, image: None, again }
+    }
+
+    /// Whether the command is known to change nothing.
+    fn only_reads(&self) -> bool {
+        let request = Request::Command { argv: &self.argv, escalated: false };
+        decide(ApprovalPolicy::Untrusted, SandboxMode::WorkspaceWrite, &[], request).decision == RuleDecision::Allow
     }
 
     fn item(

@@ -51,6 +51,7 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
             }
             close_history(&thread, parts.status, parts.left_over);
         }
+        note_changes(&thread, &diff).await;
         let (files_changed, diff) = {
             let diff = lock(&diff);
             (diff.files_changed(), diff.unified())
@@ -69,6 +70,14 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
         };
         next = thread.finish_turn(result, parts.carried);
         thread.sync_later();
+    }
+}
+
+/// Notes what the turn's commands have changed on disk.
+async fn note_changes(thread: &Arc<Thread>, diff: &Mutex<TurnDiff>) {
+    let Some((before, touched)) = lock(diff).take_before() else { return };
+    if let Ok(Some(changes)) = tokio::task::spawn_blocking(move || before.changes()).await {
+        lock(diff).add_changes(&thread.config().cwd, changes, touched);
     }
 }
 
