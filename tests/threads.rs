@@ -308,3 +308,32 @@ fn what_commands_change_is_in_the_result() {
     let call = server.call("openoxide-reply", json!({ "thread_id": result["threadId"], "prompt": "run `ls`" }));
     assert_eq!(server.result(call)["filesChanged"].as_array().map_or(0, Vec::len), 0);
 }
+
+#[test]
+fn the_changes_of_a_turn_are_taken_back_where_nobody_has_changed_them_since() {
+    let house = House::new();
+    let file = |name: &str| house.work.path().join(name);
+    for name in ["kept.txt", "gone.txt", "mine.txt"] {
+        std::fs::write(file(name), format!("{name}\n")).unwrap();
+    }
+    let mut server = house.server(&[]);
+    let prompt = "run `echo new > kept.txt; rm gone.txt; echo new > mine.txt; echo made > made.txt`; create `patched.txt` with `x`";
+    let thread = house.start(&mut server, prompt);
+    assert!(!house.threads(&["undo", &thread]).2, "the server has it");
+    server.close_input();
+    server.wait_exit();
+    std::fs::write(file("mine.txt"), "mine\n").unwrap();
+    let (would, _, _) = house.threads(&["undo", "--dry-run", &thread]);
+    assert!(would.contains("would restore") && file("made.txt").exists(), "{would}");
+    let (told, error, done) = house.threads(&["undo", &thread]);
+    assert!(done && told.matches("restored ").count() == 4, "{told}{error}");
+    assert!(told.contains("left alone") && told.contains("mine.txt: it was changed since"), "{told}");
+    let read = |name: &str| std::fs::read_to_string(file(name)).unwrap();
+    assert_eq!((read("kept.txt").as_str(), read("gone.txt").as_str()), ("kept.txt\n", "gone.txt\n"));
+    assert_eq!(read("mine.txt"), "mine\n");
+    assert!(!file("made.txt").exists() && !file("patched.txt").exists());
+    // A second time nothing is as the turn left it.
+    assert!(!house.threads(&["undo", &thread]).0.contains("restored"));
+    let mut server = house.server(&[]);
+    assert_eq!(reply(&mut server, &thread, "run `true`")["isError"], false);
+}

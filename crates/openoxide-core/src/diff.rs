@@ -10,6 +10,8 @@ use tokio::sync::OnceCell;
 
 pub(crate) use self::before::Before;
 use self::before::{Changed, Content};
+use crate::FileRecord;
+use crate::undo::hash;
 
 /// The files that one turn has touched, in the order first touched.
 #[derive(Debug, Default)]
@@ -100,6 +102,26 @@ impl TurnDiff {
     /// The files that are not as the turn found them.
     pub(crate) fn files_changed(&self) -> Vec<PathBuf> {
         self.changed().map(|file| file.shown.clone()).collect()
+    }
+
+    /// The changes as they are kept for taking them back. What is too much is only named.
+    pub(crate) fn records(&self) -> Vec<FileRecord> {
+        const MOST: usize = 4 << 20;
+        let mut room = MOST;
+        let record = |file: &FileState| {
+            let size = file.first.as_ref().map_or(0, String::len);
+            let is_kept = !file.is_opaque && size <= room;
+            if is_kept {
+                room -= size;
+            }
+            FileRecord {
+                path: file.absolute.clone(),
+                before: file.first.clone().filter(|_| is_kept),
+                after: file.last.as_deref().map(hash),
+                is_kept,
+            }
+        };
+        self.changed().map(record).collect()
     }
 
     /// All changes as one unified diff; `None` when there are none.

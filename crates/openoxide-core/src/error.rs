@@ -149,6 +149,20 @@ pub enum CoreError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// No turn of the thread, or not the one named, has changed anything.
+    #[error("thread {id} has no such turn that changed files")]
+    NothingToUndo {
+        /// The thread.
+        id: ThreadId,
+    },
+    /// Changes could not be taken back; none was.
+    #[error("the changes of thread {id} were not taken back: {reason}")]
+    Undo {
+        /// The thread.
+        id: ThreadId,
+        /// What stood in the way.
+        reason: String,
+    },
     /// The threads cannot be listed.
     #[error("the threads cannot be listed: {source}")]
     Listing {
@@ -181,6 +195,7 @@ impl CoreError {
             Self::ThreadNotFound { .. }
             | Self::ThreadClosed { .. }
             | Self::TurnNotFound { .. }
+            | Self::NothingToUndo { .. }
             | Self::ApprovalNotPending { .. }
             | Self::EmptyPrompt
             | Self::PromptTooLong { .. }
@@ -194,6 +209,7 @@ impl CoreError {
             Self::ThreadBusy { .. }
             | Self::ThreadTooNew { .. }
             | Self::Listing { .. }
+            | Self::Undo { .. }
             | Self::QueueFull { .. }
             | Self::TooManyThreads { .. }
             | Self::TooManyTurns { .. }
@@ -211,7 +227,8 @@ impl CoreError {
             }
             Self::ThreadBusy { .. } => "end the other process, or fork the thread: `openoxide threads fork ID`",
             Self::ThreadTooNew { .. } => "use the version that wrote it, or a later one",
-            Self::TurnNotFound { .. } => "`openoxide threads show ID` lists the turns",
+            Self::Undo { .. } => "mend what stands in the way, and try again",
+            Self::TurnNotFound { .. } | Self::NothingToUndo { .. } => "`openoxide threads show ID` lists the turns",
             Self::ThreadClosed { .. } => "start a new thread",
             Self::ApprovalNotPending { .. } => "each question is settled once; it has been settled or its turn ended",
             Self::EmptyPrompt => "say what is to be done",

@@ -16,6 +16,19 @@ pub(crate) const INTERRUPTED_NOTE: &str = "<turn_interrupted>\nThe turn before t
 pub(crate) const CRASHED_NOTE: &str = "<turn_interrupted>\nThe program ended while the turn before this ran. What it began may be \
      half done, and its commands were ended: look before building on it.\n</turn_interrupted>";
 
+/// How the note begins that changes were taken back.
+const UNDONE_BEGIN: &str = "<changes_undone>\n";
+
+/// What is noted in the history when the changes of a turn were taken back.
+pub(crate) fn undone_note(files: &[std::path::PathBuf]) -> String {
+    let files: Vec<String> = files.iter().map(|file| format!("- {}", file.display())).collect();
+    format!(
+        "{UNDONE_BEGIN}The person took back what a turn before this had changed in these files; they are as they were \
+         before it:\n{}\n</changes_undone>",
+        files.join("\n")
+    )
+}
+
 /// What stands in for the output of a call that a turn's end cut off.
 pub(crate) const CUT_OFF_OUTPUT: &str =
     "The turn ended before this call did. It may have been done in part, or not at all.";
@@ -41,7 +54,7 @@ pub(crate) fn summary_message(summary: &str) -> String {
 
 /// Whether a message of the user's role was written by core, and not by a person.
 pub(crate) fn is_ours(text: &str) -> bool {
-    [SUMMARY_BEGIN, "<environment_context>", "# AGENTS.md instructions for ", "<turn_interrupted>"]
+    [SUMMARY_BEGIN, UNDONE_BEGIN, "<environment_context>", "# AGENTS.md instructions for ", "<turn_interrupted>"]
         .iter()
         .any(|begin| text.starts_with(begin))
 }

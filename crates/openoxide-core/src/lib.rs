@@ -29,6 +29,7 @@ mod thread_state;
 mod tools;
 mod transcript;
 mod turn;
+mod undo;
 
 pub use approval::*;
 pub use approvals::RememberedApproval;
@@ -47,6 +48,7 @@ pub use rollout::{
 pub use thread::{Attachment, Snapshot, Thread};
 pub use thread_manager::{Entrance, Pass, ThreadManager, Ticket, fork_rollout};
 pub use transcript::{Transcript, TranscriptEntry};
+pub use undo::{FileRecord, Undone, undo_turn};
 
 // The words of the leaves that core's face uses, so that a door needs no leaf.
 pub use openoxide_model::{HistoryItem, Role, Usage};

@@ -22,7 +22,7 @@ pub use self::index::{ThreadSummary, summaries};
 pub use self::jsonl::JsonlStore;
 pub(crate) use self::sync::SyncQueue;
 use crate::approvals::RememberedApproval;
-use crate::{ApprovalId, ApprovalPolicy, Denial, ThreadConfig, ThreadId, TurnId, TurnResult, TurnStatus};
+use crate::{ApprovalId, ApprovalPolicy, Denial, FileRecord, ThreadConfig, ThreadId, TurnId, TurnResult, TurnStatus};
 
 /// One line of a rollout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -177,6 +177,13 @@ pub enum EventRecord {
     Remembered {
         /// What.
         approval: RememberedApproval,
+    },
+    /// What a turn changed on disk, for taking it back.
+    Changes {
+        /// The turn.
+        turn_id: TurnId,
+        /// The files.
+        files: Vec<FileRecord>,
     },
     /// A turn ended.
     TurnEnded {

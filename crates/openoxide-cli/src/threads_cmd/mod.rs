@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use openoxide_core::{
-    JsonlStore, ThreadId, ThreadStore as _, ThreadSummary, Transcript, TurnId, fork_rollout, summaries, visible_text,
+    JsonlStore, ThreadId, ThreadStore as _, ThreadSummary, Transcript, TurnId, fork_rollout, summaries, undo_turn,
+    visible_text,
 };
 use serde_json::json;
 
@@ -30,6 +31,8 @@ enum What {
     Show(ShowArgs),
     /// Copy a thread to a new one, whole or up to a turn; prints the new id.
     Fork(ForkArgs),
+    /// Take back what a turn changed in files that nobody has changed since.
+    Undo(UndoArgs),
     /// Put a thread aside: it is neither listed nor continued until it is taken back.
     Archive(ArchiveArgs),
     /// Delete a thread for good.
@@ -72,6 +75,19 @@ struct ForkArgs {
 }
 
 #[derive(Debug, clap::Args)]
+struct UndoArgs {
+    /// The thread's id, or as much of its beginning as is unique.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// The turn, by its id. Default: the last one that changed something.
+    #[arg(long, value_name = "TURN")]
+    turn: Option<TurnId>,
+    /// Only say what would be done.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, clap::Args)]
 struct ArchiveArgs {
     /// The thread's id, or as much of its beginning as is unique.
     #[arg(value_name = "ID")]
@@ -111,6 +127,16 @@ pub(crate) fn run(args: ThreadsArgs) -> anyhow::Result<ExitCode> {
         What::Fork(args) => {
             let fork = fork_rollout(&store, find(&store, &args.id)?, args.turn).map_err(told)?;
             writeln!(out, "{fork}")?;
+        }
+        What::Undo(args) => {
+            let undone = undo_turn(&store, find(&store, &args.id)?, args.turn, args.dry_run).map_err(told)?;
+            let verb = if args.dry_run { "would restore" } else { "restored" };
+            for path in &undone.restored {
+                writeln!(out, "{verb} {}", visible_text(&path.to_string_lossy()))?;
+            }
+            for (path, why) in &undone.left {
+                writeln!(out, "left alone {}: {why}", visible_text(&path.to_string_lossy()))?;
+            }
         }
         What::Archive(args) => {
             let (from, to) = if args.undo { (&aside, &store) } else { (&store, &aside) };

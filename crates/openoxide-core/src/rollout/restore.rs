@@ -69,7 +69,7 @@ impl Restored {
             }
             RolloutItem::EventMsg(EventRecord::Remembered { approval }) => self.remembered.restore(approval),
             RolloutItem::EventMsg(record @ EventRecord::TurnEnded { .. }) => self.take_end(id, record),
-            RolloutItem::EventMsg(EventRecord::ApprovalDecided { .. }) => {}
+            RolloutItem::EventMsg(EventRecord::ApprovalDecided { .. } | EventRecord::Changes { .. }) => {}
         }
     }
 

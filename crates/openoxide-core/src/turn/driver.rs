@@ -52,10 +52,15 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
             close_history(&thread, parts.status, parts.left_over);
         }
         note_changes(&thread, &diff).await;
-        let (files_changed, diff) = {
+        let (files_changed, diff, files) = {
             let diff = lock(&diff);
-            (diff.files_changed(), diff.unified())
+            (diff.files_changed(), diff.unified(), diff.records())
         };
+        if !files.is_empty()
+            && let Err(error) = thread.record(&RolloutItem::EventMsg(EventRecord::Changes { turn_id, files }))
+        {
+            tracing::warn!(thread = %thread.id(), %error, "the changes of a turn were not written and cannot be undone");
+        }
         let result = TurnResult {
             thread_id: thread.id(),
             turn_id,

@@ -1,0 +1,128 @@
+//! Taking back what one turn changed on disk, by what its rollout says of it: file by file, and only where a file still is
+//! as the turn left it. Whatever was changed since is left alone and named.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use openoxide_apply_patch::{FileOp, Patch};
+use openoxide_model::{HistoryItem, Role};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::rollout::{EventRecord, RolloutItem, ThreadStore};
+use crate::{CoreError, RolloutLine, ThreadId, TurnId, instructions};
+
+/// A file that a turn has changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRecord {
+    /// Absolute.
+    pub path: PathBuf,
+    /// What it held before; none where there was no such file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// The SHA-256 of what it held afterwards, in hex; none where there is no such file any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// Whether that is all that is needed to take it back: not for files that are no text, or too large.
+    pub is_kept: bool,
+}
+
+/// What was taken back.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Undone {
+    /// Whose changes.
+    pub turn_id: TurnId,
+    /// Files that are as they were before the turn.
+    pub restored: Vec<PathBuf>,
+    /// Files that were left alone, and why.
+    pub left: Vec<(PathBuf, &'static str)>,
+}
+
+/// The hash of a content as records have it.
+pub(crate) fn hash(content: &str) -> String {
+    let digest = Sha256::digest(content.as_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Takes back what a turn of a thread has changed, the last one that changed something unless another is named. With
+/// `dry_run` it only says what would be done. The model is told with the thread's next turn.
+///
+/// # Errors
+/// There is no such thread or turn, another process has the thread, or a file cannot be written; then none is.
+pub fn undo_turn(
+    store: &dyn ThreadStore,
+    id: ThreadId,
+    turn: Option<TurnId>,
+    dry_run: bool,
+) -> Result<Undone, CoreError> {
+    let failed = |source: std::io::Error| match source.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::InvalidInput => CoreError::ThreadNotFound { id },
+        std::io::ErrorKind::WouldBlock => CoreError::ThreadBusy { id, holder: store.holder(id) },
+        _ => CoreError::Rollout { id, source },
+    };
+    let (mut writer, lines) = store.open(id).map_err(failed)?;
+    let (turn_id, files) = changes_of(&lines, turn).ok_or(CoreError::NothingToUndo { id })?;
+    let root = cwd_of(&lines).ok_or(CoreError::NothingToUndo { id })?;
+    let mut undone = Undone { turn_id, restored: Vec::new(), left: Vec::new() };
+    let mut hunks = Vec::new();
+    for file in files {
+        match plan(&root, &file) {
+            Ok(()) => {
+                hunks.extend(operations(&file, hunks.len()));
+                undone.restored.push(file.path);
+            }
+            Err(why) => undone.left.push((file.path, why)),
+        }
+    }
+    if dry_run || hunks.is_empty() {
+        return Ok(undone);
+    }
+    // The patch writer looks at every file again, follows no link, and writes all or none.
+    let applied = Patch { hunks }.verify(&root).and_then(openoxide_apply_patch::VerifiedPatch::apply);
+    applied.map_err(|error| CoreError::Undo { id, reason: error.to_string() })?;
+    let note = HistoryItem::Message { role: Role::User, text: instructions::undone_note(&undone.restored) };
+    writer.append(&RolloutItem::ResponseItem(note.into())).map_err(failed)?;
+    Ok(undone)
+}
+
+fn changes_of(lines: &[RolloutLine], turn: Option<TurnId>) -> Option<(TurnId, Vec<FileRecord>)> {
+    lines.iter().rev().find_map(|line| match &line.item {
+        RolloutItem::EventMsg(EventRecord::Changes { turn_id, files }) if turn.is_none_or(|turn| turn == *turn_id) => {
+            Some((*turn_id, files.clone()))
+        }
+        _ => None,
+    })
+}
+
+fn cwd_of(lines: &[RolloutLine]) -> Option<PathBuf> {
+    lines.iter().rev().find_map(|line| match &line.item {
+        RolloutItem::TurnContext(context) => Some(context.cwd.clone()),
+        _ => None,
+    })
+}
+
+/// Whether a file can be taken back, or why not.
+fn plan(root: &Path, file: &FileRecord) -> Result<(), &'static str> {
+    if !file.path.starts_with(root) {
+        return Err("it is outside of the thread's directory");
+    }
+    if !file.is_kept {
+        return Err("what it held before was not kept: it is no text, or too large");
+    }
+    let now = match fs::symlink_metadata(&file.path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Ok(metadata) if metadata.is_file() => {
+            Some(fs::read_to_string(&file.path).map_err(|_| "it cannot be read as text any more")?)
+        }
+        _ => return Err("it is no file any more"),
+    };
+    if now.map(|text| hash(&text)) == file.after { Ok(()) } else { Err("it was changed since") }
+}
+
+/// What makes the file what it was. Deleting and adding one file replaces its content and keeps its mode.
+fn operations(file: &FileRecord, count: usize) -> Vec<FileOp> {
+    let path = file.path.to_string_lossy().into_owned();
+    let delete = file.after.as_ref().map(|_| FileOp::Delete { line: count + 1, path: path.clone() });
+    let add = file.before.clone().map(|content| FileOp::Add { line: count + 2, path, content });
+    delete.into_iter().chain(add).collect()
+}
