@@ -14,6 +14,9 @@ use ignore::WalkBuilder;
 /// The most files of a directory that is looked at.
 const MAX_FILES: usize = 5_000;
 
+/// The most entries of any kind, for trees that are mostly directories.
+const MAX_ENTRIES: usize = 20_000;
+
 /// The largest file whose content is kept, and the most of all contents.
 const MAX_FILE: u64 = 256 << 10;
 const MAX_TOTAL: u64 = 8 << 20;
@@ -114,7 +117,10 @@ impl Before {
             .filter_entry(move |entry| entry.file_name() != ".git" && !hidden.iter().any(|path| path == entry.path()))
             .build();
         let mut found = Vec::new();
-        for entry in walk.flatten() {
+        for (count, entry) in walk.flatten().enumerate() {
+            if count == MAX_ENTRIES {
+                return None;
+            }
             let Ok(metadata) = entry.metadata() else { continue };
             if !metadata.is_file() {
                 continue;
