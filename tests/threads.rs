@@ -173,6 +173,28 @@ fn the_command_line_lists_shows_puts_aside_and_deletes() {
 }
 
 #[test]
+fn who_decided_a_question_is_shown() {
+    let house = House::new();
+    let mut asked = Server::start_in(house.home.path(), json!({ "elicitation": {} }), &[]);
+    let prompt = json!({ "prompt": "run `touch a`", "cwd": house.work.path(), "approval_policy": "untrusted" });
+    let call = asked.call("openoxide", prompt);
+    let question = asked.wait_for("the question", |message| message["method"] == "elicitation/create");
+    asked.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "decline" } }));
+    let thread = asked.result(call)["threadId"].as_str().unwrap().to_owned();
+    asked.close_input();
+    asked.wait_exit();
+    let mut unasked = house.server(&[]);
+    reply(&mut unasked, &thread, "run `touch b`");
+    unasked.close_input();
+    unasked.wait_exit();
+    for arguments in [vec!["show", &thread], vec!["show", "--html", &thread]] {
+        let shown = house.threads(&arguments).0;
+        assert!(shown.contains("denied: declined (by client e2e)"), "{shown}");
+        assert!(shown.contains("approved (by approval strategy auto-within-policy)"), "{shown}");
+    }
+}
+
+#[test]
 fn an_ephemeral_server_keeps_nothing() {
     let house = House::new();
     let mut server = house.server(&["--ephemeral"]);

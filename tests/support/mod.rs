@@ -81,7 +81,11 @@ impl Server {
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines() {
                 let Ok(line) = line else { return };
-                let message = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+                // A server that is killed may leave half a line behind.
+                let Ok(message) = serde_json::from_str(&line) else {
+                    assert!(line.starts_with('{') && !line.ends_with('}'), "no message: {line}");
+                    return;
+                };
                 if sender.send(message).is_err() {
                     return;
                 }
@@ -159,6 +163,12 @@ impl Server {
     pub(crate) fn has_answered(&mut self, id: u64) -> bool {
         self.kept.extend(self.messages.try_iter());
         self.kept.iter().any(|message| is_answer_to(message, id))
+    }
+
+    /// Every message of a server that has ended, but for those that were asked for.
+    pub(crate) fn all_that_came(&mut self) -> Vec<Value> {
+        self.kept.extend(self.messages.iter());
+        self.kept.drain(..).collect()
     }
 
     /// Closes the server's input.

@@ -98,6 +98,32 @@ pub enum Decision {
     },
 }
 
+/// Who settled a question. Its display form is what rollouts have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decider {
+    /// Whoever sits at a client of this name.
+    Client(Option<String>),
+    /// The operator's rule, by its name, for questions nobody can be asked.
+    Strategy(&'static str),
+    /// Nobody: the time for an answer was over.
+    TimeOut,
+    /// Nobody: the turn that asked ended first.
+    TurnEnd,
+}
+
+impl std::fmt::Display for Decider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Client(Some(name)) => write!(f, "client {}", crate::approvals::visible(name)),
+            Self::Client(None) => f.write_str("client"),
+            Self::Strategy(name) => write!(f, "approval strategy {name}"),
+            Self::TimeOut => f.write_str("time-out"),
+            Self::TurnEnd => f.write_str("end of turn"),
+        }
+    }
+}
+
 /// Which kind of no a denial was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

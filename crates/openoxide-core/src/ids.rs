@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -58,6 +59,18 @@ impl ThreadId {
     pub(crate) fn unix_seconds(self) -> Option<i64> {
         let (seconds, _) = self.0.get_timestamp()?.to_unix();
         i64::try_from(seconds).ok()
+    }
+}
+
+/// A piece of steering text that the model has not been given yet. Holds within the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SteerId(u64);
+
+impl SteerId {
+    /// The next id.
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 

@@ -39,7 +39,7 @@ pub use command_rules::{CommandRule, PatchReach, Request, RuleDecision, Verdict,
 pub use config::{ApprovalPolicy, Config, Limits, ThreadConfig};
 pub use error::{CoreError, ErrorKind};
 pub use events::EventReceiver;
-pub use ids::{ApprovalId, ThreadId, TurnId};
+pub use ids::{ApprovalId, SteerId, ThreadId, TurnId};
 pub use protocol::*;
 pub use rollout::{
     EventRecord, FORMAT, JsonlStore, Opened, Overrides, RolloutItem, RolloutLine, SessionMeta, StoredThread, Syncer,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use openoxide_model::Usage;
 use serde::Serialize;
 
-use crate::{ApprovalId, ApprovalRequest, Decision, Denial, FileChange, ThreadId, TurnId};
+use crate::{ApprovalId, ApprovalRequest, Decider, Decision, Denial, FileChange, SteerId, ThreadId, TurnId};
 
 /// Something asked of a thread.
 #[derive(Debug, Clone)]
@@ -34,6 +34,13 @@ pub enum Op {
         id: ApprovalId,
         /// Its answer.
         decision: Decision,
+        /// Who gives it.
+        by: Decider,
+    },
+    /// Take back steering text that the model has not been given yet; without effect when it has.
+    Withdraw {
+        /// The text.
+        steer: SteerId,
     },
     /// Interrupt everything, end every process of the thread, and refuse what comes later.
     Shutdown,
@@ -45,8 +52,8 @@ pub enum Op {
 pub enum Submitted {
     /// The input has a turn of its own, running now or queued.
     Turn(TurnId),
-    /// The input was given to this running turn.
-    Steered(TurnId),
+    /// The input goes to this running turn with its next model step, and can be taken back until then.
+    Steered(TurnId, SteerId),
     /// Done; there is no turn to follow.
     Done,
 }

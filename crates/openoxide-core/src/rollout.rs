@@ -172,6 +172,9 @@ pub enum EventRecord {
         what: String,
         /// `approved`, `approved_for_thread`, `denied` or `denied_and_stopped`, and which kind of no.
         decision: String,
+        /// Who decided ([`crate::Decider`]); empty in rollouts written before that was noted.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        by: String,
     },
     /// Something was approved for the rest of the thread.
     Remembered {

@@ -22,7 +22,9 @@ use crate::sessions::Sessions;
 use crate::thread_manager::{Core, ThreadManager};
 use crate::thread_state::{Queued, Running, State, TurnControl};
 use crate::turn::driver;
-use crate::{ApprovalRequest, CoreError, Event, Op, Submitted, ThreadConfig, ThreadId, TurnId, TurnResult, TurnStatus};
+use crate::{
+    ApprovalRequest, CoreError, Event, Op, SteerId, Submitted, ThreadConfig, ThreadId, TurnId, TurnResult, TurnStatus,
+};
 
 /// A conversation that lasts; see the module.
 pub struct Thread {
@@ -185,9 +187,9 @@ impl Thread {
                 self.check_prompt(state, &text)?;
                 match &mut state.running {
                     Some(running) if !running.sealed => {
-                        running.steers.push(text);
-                        running.control.steer();
-                        Ok(Submitted::Steered(running.turn_id))
+                        let id = SteerId::new();
+                        running.steers.push((id, text));
+                        Ok(Submitted::Steered(running.turn_id, id))
                     }
                     _ => self.queue_turn(state, text),
                 }
@@ -196,7 +198,13 @@ impl Thread {
                 self.interrupt(state, turn_id);
                 Ok(Submitted::Done)
             }
-            Op::Approval { id, decision } => self.settle(state, id, decision),
+            Op::Withdraw { steer } => {
+                if let Some(running) = &mut state.running {
+                    running.steers.retain(|(id, _)| *id != steer);
+                }
+                Ok(Submitted::Done)
+            }
+            Op::Approval { id, decision, by } => self.settle(state, id, decision, &by),
             Op::Shutdown => {
                 self.shut_down(state);
                 Ok(Submitted::Done)

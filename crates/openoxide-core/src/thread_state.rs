@@ -9,7 +9,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use crate::approvals::Remembered;
-use crate::{ApprovalRequest, Decision, TurnId, TurnResult};
+use crate::{ApprovalRequest, Decision, SteerId, TurnId, TurnResult};
 
 /// How many ended turns can still be asked for.
 pub(crate) const KEPT_RESULTS: usize = 8;
@@ -71,8 +71,8 @@ pub(crate) struct Running {
     pub(crate) turn_id: TurnId,
     pub(crate) started: Instant,
     pub(crate) control: Arc<TurnControl>,
-    /// Steering text the driver has not taken yet.
-    pub(crate) steers: Vec<String>,
+    /// Steering text the model has not been given yet, with the id that takes it back.
+    pub(crate) steers: Vec<(SteerId, String)>,
     /// The end is decided: nothing can steer or interrupt it any more.
     pub(crate) sealed: bool,
 }
@@ -88,7 +88,6 @@ pub(crate) struct Pending {
 #[derive(Default)]
 pub(crate) struct TurnControl {
     interrupted: AtomicBool,
-    steered: AtomicBool,
     wake: Notify,
 }
 
@@ -104,16 +103,6 @@ impl TurnControl {
         while !self.interrupted.load(Ordering::Acquire) {
             self.wake.notified().await;
         }
-    }
-
-    /// Notes that there is steering text to take.
-    pub(crate) fn steer(&self) {
-        self.steered.store(true, Ordering::Release);
-    }
-
-    /// Whether steering text came since the last call.
-    pub(crate) fn take_steered(&self) -> bool {
-        self.steered.load(Ordering::Acquire) && self.steered.swap(false, Ordering::AcqRel)
     }
 }
 
@@ -140,7 +129,7 @@ impl State {
 
     /// Bytes of prompts that wait, steering text included.
     pub(crate) fn waiting_bytes(&self) -> usize {
-        let steers = self.running.iter().flat_map(|running| &running.steers).map(String::len).sum::<usize>();
+        let steers = self.running.iter().flat_map(|running| &running.steers).map(|(_, text)| text.len()).sum::<usize>();
         self.queue.iter().map(|queued| queued.text.len()).sum::<usize>() + steers
     }
 

@@ -34,7 +34,7 @@ pub enum TranscriptEntry {
     Approval {
         /// What was asked.
         what: String,
-        /// The decision.
+        /// The decision, and who made it where that is known.
         decision: String,
     },
     /// The conversation was shortened.
@@ -117,7 +117,10 @@ impl Transcript {
                 _ => {}
             },
             RolloutItem::Compacted(_) => self.entries.push(TranscriptEntry::Compacted),
-            RolloutItem::EventMsg(EventRecord::ApprovalDecided { what, decision, .. }) => {
+            RolloutItem::EventMsg(EventRecord::ApprovalDecided { what, mut decision, by, .. }) => {
+                if !by.is_empty() {
+                    decision = format!("{decision} (by {by})");
+                }
                 self.entries.push(TranscriptEntry::Approval { what, decision });
             }
             RolloutItem::EventMsg(EventRecord::TurnEnded { turn_id, status, diff, usage, .. }) => {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use openoxide_core::{
-    ApprovalPolicy, Attachment, CoreError, Entrance, Op, SandboxMode, Submitted, Thread, ThreadConfig, ThreadId,
-    ThreadManager, TurnId,
+    ApprovalPolicy, Attachment, CoreError, Decider, Entrance, Op, SandboxMode, SteerId, Submitted, Thread,
+    ThreadConfig, ThreadId, ThreadManager, TurnId,
 };
 use openoxide_mcp_protocol::request_state::ParkedCall;
 use openoxide_mcp_protocol::tools::{OpenoxideParams, QueryParams, ReplyParams};
@@ -26,6 +26,8 @@ pub(crate) struct Place {
     pub(crate) attachment: Attachment,
     /// Whether this call's prompt began the turn, so that cancelling the call ends it.
     pub(crate) began: bool,
+    /// The steering text that this call gave the turn.
+    pub(crate) steer: Option<SteerId>,
 }
 
 /// Where a call got to.
@@ -43,10 +45,10 @@ fn refused(era: Era, error: &CoreError) -> Admission {
 fn placed(era: Era, thread: Arc<Thread>, submitted: Result<(Submitted, Attachment), CoreError>) -> Admission {
     match submitted {
         Ok((Submitted::Turn(turn), attachment)) => {
-            Admission::Place(Box::new(Place { thread, turn, attachment, began: true }))
+            Admission::Place(Box::new(Place { thread, turn, attachment, began: true, steer: None }))
         }
-        Ok((Submitted::Steered(turn), attachment)) => {
-            Admission::Place(Box::new(Place { thread, turn, attachment, began: false }))
+        Ok((Submitted::Steered(turn, steer), attachment)) => {
+            Admission::Place(Box::new(Place { thread, turn, attachment, began: false, steer: Some(steer) }))
         }
         Ok((_, attachment)) => Admission::Answer(output::last(era, &thread, attachment.snapshot.last.as_deref())),
         Err(error) => {
@@ -192,7 +194,7 @@ fn reply_on(thread: &Arc<Thread>, era: Era, params: ReplyParams) -> Admission {
         return match running {
             Some(turn) => {
                 let thread = Arc::clone(thread);
-                Admission::Place(Box::new(Place { thread, turn, attachment, began: false }))
+                Admission::Place(Box::new(Place { thread, turn, attachment, began: false, steer: None }))
             }
             None => Admission::Answer(output::last(era, thread, attachment.snapshot.last.as_deref())),
         };
@@ -210,7 +212,12 @@ fn reply_on(thread: &Arc<Thread>, era: Era, params: ReplyParams) -> Admission {
 
 /// Brings a parked call back to its turn with the answers it collected. Never starts a turn, and decides nothing that
 /// is decided already.
-pub(crate) fn retry(manager: &ThreadManager, parked: &ParkedCall, answers: &Map<String, Value>) -> Admission {
+pub(crate) fn retry(
+    manager: &ThreadManager,
+    parked: &ParkedCall,
+    answers: &Map<String, Value>,
+    client: Option<String>,
+) -> Admission {
     let (Ok(thread_id), Ok(turn)) = (parked.thread_id.parse::<ThreadId>(), parked.turn_id.parse::<TurnId>()) else {
         return Admission::Answer(tool_error(Era::Modern, "the parked call names no thread"));
     };
@@ -225,12 +232,12 @@ pub(crate) fn retry(manager: &ThreadManager, parked: &ParkedCall, answers: &Map<
     for request in attachment.snapshot.pending.iter().filter(|request| request.turn_id == turn) {
         let id = request.id.to_string();
         if let (true, Some(answer)) = (parked.approvals.contains(&id), answers.get(&id)) {
-            questions::settle(&thread, request.id, questions::decision(answer));
+            questions::settle(&thread, request.id, questions::decision(answer), Decider::Client(client.clone()));
         }
     }
     let snapshot = &attachment.snapshot;
     if snapshot.running == Some(turn) || snapshot.queued.contains(&turn) {
-        return Admission::Place(Box::new(Place { thread, turn, attachment, began: true }));
+        return Admission::Place(Box::new(Place { thread, turn, attachment, began: true, steer: None }));
     }
     Admission::Answer(match thread.result_of(turn) {
         Some(result) => output::ended(Era::Modern, &thread, &result),

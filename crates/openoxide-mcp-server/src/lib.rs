@@ -69,6 +69,16 @@ pub enum ApprovalStrategy {
     DenyOnApproval,
 }
 
+impl ApprovalStrategy {
+    /// Its name in the configuration.
+    fn name(self) -> &'static str {
+        match self {
+            Self::AutoWithinPolicy => "auto-within-policy",
+            Self::DenyOnApproval => "deny-on-approval",
+        }
+    }
+}
+
 /// What the tasks of one connection share.
 struct Shared {
     manager: Arc<ThreadManager>,

@@ -320,7 +320,7 @@ impl Processor {
         let manager = Arc::clone(&shared.manager);
         match (parked, tool_call) {
             (Some((parked, answers)), _) => {
-                let admission = admission::retry(&manager, &parked, &answers);
+                let admission = admission::retry(&manager, &parked, &answers, task.open.call.client.name.clone());
                 tokio::spawn(runner::run(task, std::future::ready(admission)));
             }
             (None, ToolCall::Reply(params)) => {

@@ -7,10 +7,14 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use openoxide_core::{ApprovalAction, ApprovalId, ApprovalRequest, Decision, DenialReason, FileChangeKind, Op, Thread};
+use openoxide_core::{
+    ApprovalAction, ApprovalId, ApprovalRequest, Decider, Decision, DenialReason, FileChangeKind, Op, Thread,
+};
 use openoxide_mcp_protocol::approval_form::{self, Answer, Refusal};
 use openoxide_mcp_protocol::{Outcome, RequestId};
 use serde_json::{Value, json};
+
+use crate::calls::Call;
 
 /// A diff longer than this many bytes is cut in a question.
 const DIFF_SHOWN: usize = 8 * 1024;
@@ -24,6 +28,8 @@ struct Question {
     approval: ApprovalId,
     /// The call that asked.
     call: u64,
+    /// Who is asked, by name.
+    client: Option<String>,
 }
 
 impl Questions {
@@ -32,9 +38,12 @@ impl Questions {
     }
 
     /// Enters a question of `call` and returns the id to ask it under: a random UUID of its own.
-    pub(crate) fn enter(&self, thread: &Arc<Thread>, approval: ApprovalId, call: u64) -> RequestId {
+    pub(crate) fn enter(&self, thread: &Arc<Thread>, approval: ApprovalId, call: &Call) -> RequestId {
         let id = RequestId::String(ApprovalId::new().to_string().into());
-        self.lock().insert(id.clone(), Question { thread: Arc::clone(thread), approval, call });
+        self.lock().insert(
+            id.clone(),
+            Question { thread: Arc::clone(thread), approval, call: call.gate.key(), client: call.client.name.clone() },
+        );
         id
     }
 
@@ -54,7 +63,7 @@ impl Questions {
                 deny(DenialReason::Error)
             }
         };
-        settle(&question.thread, question.approval, decision);
+        settle(&question.thread, question.approval, decision, Decider::Client(question.client));
     }
 
     /// Takes back the question about `approval`, wherever it was settled; returns its id so that the client can be told.
@@ -79,8 +88,8 @@ impl Questions {
 }
 
 /// Gives a decision to core. One that comes too late changes nothing.
-pub(crate) fn settle(thread: &Arc<Thread>, approval: ApprovalId, decision: Decision) {
-    if let Err(error) = thread.submit(Op::Approval { id: approval, decision }) {
+pub(crate) fn settle(thread: &Arc<Thread>, approval: ApprovalId, decision: Decision, by: Decider) {
+    if let Err(error) = thread.submit(Op::Approval { id: approval, decision, by }) {
         tracing::debug!(%error, "a late decision is ignored");
     }
 }

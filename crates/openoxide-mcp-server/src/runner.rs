@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use openoxide_core::{ApprovalId, ApprovalRequest, Decision, DenialReason, Event, Op, Thread, TurnId};
+use openoxide_core::{
+    ApprovalId, ApprovalRequest, Decider, Decision, DenialReason, Event, Op, SteerId, Thread, TurnId,
+};
 use openoxide_mcp_protocol::request_state::ParkedCall;
 use openoxide_mcp_protocol::{CancelledParams, Era, input_required, notification, request, tool_error};
 use serde_json::Value;
@@ -80,14 +82,16 @@ struct Stay<'a> {
     thread: Arc<Thread>,
     turn: TurnId,
     began: bool,
+    /// The steering text that this call gave the turn.
+    steer: Option<SteerId>,
     binding: (String, String),
     place: Option<openoxide_core::Attachment>,
 }
 
 impl<'a> Stay<'a> {
     fn new(shared: &'a Arc<Shared>, call: &'a Arc<Call>, place: Place, binding: (String, String)) -> Self {
-        let Place { thread, turn, attachment, began } = place;
-        Self { shared, call, thread, turn, began, binding, place: Some(attachment) }
+        let Place { thread, turn, attachment, began, steer } = place;
+        Self { shared, call, thread, turn, began, steer, binding, place: Some(attachment) }
     }
 
     async fn run(mut self, wait_seconds: Option<f64>) -> End {
@@ -184,11 +188,12 @@ impl<'a> Stay<'a> {
             match visit.claim(request.id) {
                 Claim::Elsewhere => {}
                 Claim::NobodyAskable => {
-                    questions::settle(&self.thread, request.id, self.unasked(request));
+                    let by = Decider::Strategy(self.shared.approval_strategy.name());
+                    questions::settle(&self.thread, request.id, self.unasked(request), by);
                 }
                 Claim::Ask => match self.call.era {
                     Era::Legacy => {
-                        let id = self.shared.questions.enter(&self.thread, request.id, self.call.gate.key());
+                        let id = self.shared.questions.enter(&self.thread, request.id, self.call);
                         let params = questions::wording(request);
                         self.shared.out.push(self::request(&id, "elicitation/create", &params));
                     }
@@ -227,9 +232,15 @@ impl<'a> Stay<'a> {
         self.shared.out.push(notification("notifications/cancelled", &params));
     }
 
-    /// The client cancelled: what it began ends, and so does what nobody watches any more.
+    /// The client cancelled: what it began ends, and so does what nobody watches any more. Steering text that the model
+    /// was not given is taken back.
     fn cancelled(self, visit: Visit) -> End {
         self.withdraw_questions();
+        if let Some(steer) = self.steer
+            && let Err(error) = self.thread.submit(Op::Withdraw { steer })
+        {
+            tracing::debug!(%error, "the thread of a cancelled call is closed");
+        }
         let nobody_left = visit.leave();
         if (self.began || nobody_left)
             && let Err(error) = self.thread.submit(Op::Interrupt { turn_id: Some(self.turn) })

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::support::*;
+use crate::Decider;
 use crate::{
     ApprovalAction, ApprovalPolicy, CommandRule, CoreError, Decision, DenialReason, Event, Op, RuleDecision, Thread,
     TurnStatus,
 };
 
 fn decide(thread: &Arc<Thread>, id: crate::ApprovalId, decision: Decision) -> Result<(), CoreError> {
-    thread.submit(Op::Approval { id, decision }).map(drop)
+    thread.submit(Op::Approval { id, decision, by: Decider::Client(Some("tester".to_owned())) }).map(drop)
 }
 
 fn deny(reason: DenialReason) -> Decision {

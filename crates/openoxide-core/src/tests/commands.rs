@@ -1,6 +1,7 @@
 //! Commands: parallel, in the background, interrupted, and gone with their thread.
 
 use super::support::*;
+use crate::Decider;
 use crate::{ApprovalPolicy, Decision, Event, ItemStatus, Op, TurnItemKind, TurnStatus};
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +127,10 @@ async fn typing_into_a_command_is_asked_like_a_command() {
     let mut thread = bench.thread(ApprovalPolicy::Untrusted);
     thread.prompt("go");
     let request = thread.asked().await;
-    thread.thread.submit(Op::Approval { id: request.id, decision: Decision::Approve }).unwrap();
+    thread
+        .thread
+        .submit(Op::Approval { id: request.id, decision: Decision::Approve, by: Decider::Client(None) })
+        .unwrap();
     let request = thread.asked().await;
     let shown = serde_json::to_string(&request.action).unwrap();
     assert!(shown.contains("rm -rf x"), "the key that ends it went through unasked: {shown}");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::support::*;
+use crate::Decider;
 use crate::{ApprovalPolicy, CoreError, Decision, Entrance, Op, ThreadManager, TurnStatus};
 
 /// Another manager over the same home, as after a restart.
@@ -24,7 +25,10 @@ async fn what_was_approved_for_a_thread_is_approved_after_a_restart() {
     let mut thread = bench.thread(ApprovalPolicy::Untrusted);
     thread.prompt("begin");
     let request = thread.asked().await;
-    thread.thread.submit(Op::Approval { id: request.id, decision: Decision::ApproveForThread }).unwrap();
+    thread
+        .thread
+        .submit(Op::Approval { id: request.id, decision: Decision::ApproveForThread, by: Decider::Client(None) })
+        .unwrap();
     let first = thread.ended().await;
     let id = thread.thread.id();
     bench.manager.shutdown().await;

@@ -76,7 +76,10 @@ async fn steering_reaches_the_running_turn_and_gets_its_result() {
     let turn = thread.prompt("begin");
     bench.runner.spawned.notified().await;
     let steered = thread.thread.submit(Op::Steer { text: "and this".into() }).unwrap();
-    assert_eq!(steered, Submitted::Steered(turn));
+    assert!(matches!(steered, Submitted::Steered(at, _) if at == turn));
+    let regretted = thread.thread.submit(Op::Steer { text: "not this".into() }).unwrap();
+    let Submitted::Steered(_, steer) = regretted else { panic!("{regretted:?}") };
+    thread.thread.submit(Op::Withdraw { steer }).unwrap();
     let result = thread.ended().await;
     assert_eq!((result.turn_id, result.content.as_str()), (turn, "re: and this"));
 

@@ -12,9 +12,10 @@ use super::Thread;
 use crate::approvals;
 use crate::events::lock;
 use crate::rollout::{EventRecord, RolloutItem};
-use crate::thread_state::{ContextDue, History, Pending, State, TurnControl};
+use crate::thread_state::{ContextDue, History, Pending, Running, State, TurnControl};
 use crate::{
-    ApprovalId, ApprovalRequest, CoreError, Decision, DenialReason, Event, Submitted, TurnId, TurnResult, TurnStatus,
+    ApprovalId, ApprovalRequest, CoreError, Decider, Decision, DenialReason, Event, Submitted, TurnId, TurnResult,
+    TurnStatus,
 };
 
 /// A turn that has just begun, for its driver.
@@ -39,6 +40,11 @@ pub(crate) struct Carried {
     pub(crate) remembered: approvals::Remembered,
     pub(crate) next_item_id: u64,
     pub(crate) context_tokens: u64,
+}
+
+/// The steering text of a turn, out of it.
+fn taken(running: &mut Running) -> Vec<String> {
+    std::mem::take(&mut running.steers).into_iter().map(|(_, text)| text).collect()
 }
 
 impl Thread {
@@ -124,9 +130,9 @@ impl Thread {
         }
     }
 
-    /// Steering text that came since the last call.
+    /// Steering text that came since the last call and was not taken back.
     pub(crate) fn take_steers(&self) -> Vec<String> {
-        lock(&self.state).running.as_mut().map(|running| std::mem::take(&mut running.steers)).unwrap_or_default()
+        lock(&self.state).running.as_mut().map(taken).unwrap_or_default()
     }
 
     /// Decides that the turn under way ends, so that nothing steers or interrupts it any more, and returns steering
@@ -135,7 +141,7 @@ impl Thread {
         let mut state = lock(&self.state);
         let Some(running) = &mut state.running else { return Vec::new() };
         running.sealed = status != TurnStatus::Completed || running.steers.is_empty();
-        std::mem::take(&mut running.steers)
+        taken(running)
     }
 
     /// Puts questions. Whoever hears of the first finds all of them pending. Each receiver gets its decision, or is
@@ -160,7 +166,7 @@ impl Thread {
         let decision = Decision::Deny { reason: DenialReason::TimedOut, note: None };
         let mut state = lock(&self.state);
         if let Some(at) = state.pending.iter().position(|pending| pending.request.id == id) {
-            let written = self.record_decision(&state.pending[at].request, &decision);
+            let written = self.record_decision(&state.pending[at].request, &decision, &Decider::TimeOut);
             if let Err(error) = written {
                 tracing::warn!(thread = %self.id, approval = %id, %error, "a time-out was not recorded");
             }
@@ -169,24 +175,31 @@ impl Thread {
     }
 
     /// Settles a question by a decision from outside.
-    pub(super) fn settle(&self, state: &mut State, id: ApprovalId, decision: Decision) -> Result<Submitted, CoreError> {
+    pub(super) fn settle(
+        &self,
+        state: &mut State,
+        id: ApprovalId,
+        decision: Decision,
+        by: &Decider,
+    ) -> Result<Submitted, CoreError> {
         let at = state
             .pending
             .iter()
             .position(|pending| pending.request.id == id)
             .ok_or(CoreError::ApprovalNotPending { id })?;
-        self.record_decision(&state.pending[at].request, &decision)
+        self.record_decision(&state.pending[at].request, &decision, by)
             .map_err(|source| CoreError::Rollout { id: self.id, source })?;
         self.take_pending(state, at, decision);
         Ok(Submitted::Done)
     }
 
-    fn record_decision(&self, request: &ApprovalRequest, decision: &Decision) -> io::Result<()> {
+    fn record_decision(&self, request: &ApprovalRequest, decision: &Decision, by: &Decider) -> io::Result<()> {
         self.record(&RolloutItem::EventMsg(EventRecord::ApprovalDecided {
             turn_id: request.turn_id,
             id: request.id,
             what: approvals::describe(&request.action),
             decision: approvals::decision_word(decision),
+            by: by.to_string(),
         }))
     }
 
@@ -208,6 +221,10 @@ impl Thread {
         let mut state = lock(&self.state);
         let state = &mut *state;
         for pending in state.pending.drain(..) {
+            let decision = Decision::Deny { reason: DenialReason::Cancelled, note: None };
+            if let Err(error) = self.record_decision(&pending.request, &decision, &Decider::TurnEnd) {
+                tracing::warn!(thread = %self.id, %error, "the end of a question was not recorded");
+            }
             self.hub.emit(Event::ApprovalSettled { turn_id: pending.request.turn_id, id: pending.request.id });
         }
         match carried {

@@ -199,9 +199,6 @@ impl<'a> Driver<'a> {
             self.ready.push_front(Input::Broken(rollout_failure(&error)));
         }
         loop {
-            if self.turn.control.take_steered() {
-                self.state.handle(Input::Steer(self.thread.take_steers()), &mut actions);
-            }
             let input = match self.ready.pop_front() {
                 Some(input) => input,
                 None => self.next_input(&mut interrupted).await,
@@ -298,6 +295,11 @@ impl<'a> Driver<'a> {
     fn perform(&mut self, action: Action) -> io::Result<()> {
         match action {
             Action::Append(item) => self.thread.append(item)?,
+            Action::TakeSteers => {
+                for text in self.thread.take_steers() {
+                    self.thread.append(HistoryItem::Message { role: Role::User, text })?;
+                }
+            }
             Action::Emit(event) => self.thread.hub.emit(event),
             Action::RequestModel => self.request(),
             Action::Remember(approval) => {

@@ -37,7 +37,8 @@ pub(crate) struct TurnState {
     calls: Vec<Slot>,
     /// Pictures that calls gave. They come after the last output: no provider takes anything between outputs.
     images: Vec<HistoryItem>,
-    steers: Vec<String>,
+    /// What the model is given with the next request, beside the steering text that comes until then.
+    prompts: Vec<String>,
     content: String,
     failure: Option<String>,
     usage: Usage,
@@ -95,7 +96,7 @@ impl TurnState {
             held: Vec::new(),
             calls: Vec::new(),
             images: Vec::new(),
-            steers: Vec::new(),
+            prompts: Vec::new(),
             content: String::new(),
             failure: None,
             usage: Usage::default(),
@@ -129,11 +130,11 @@ impl TurnState {
     pub(crate) fn handle(&mut self, input: Input, actions: &mut Actions) {
         match (self.phase, input) {
             (Phase::Fresh, Input::Start(prompt)) => {
-                self.steers.insert(0, prompt);
+                self.prompts.push(prompt);
                 self.next_step(actions);
             }
             (Phase::Ended(TurnStatus::Completed), Input::Steer(texts)) => {
-                self.steers.extend(texts);
+                self.prompts.extend(texts);
                 self.next_step(actions);
             }
             // Comes even after the end was decided: what decided it may be what could not be written.
@@ -145,7 +146,6 @@ impl TurnState {
                 }
             }
             (Phase::Ended(_), _) => {}
-            (_, Input::Steer(texts)) => self.steers.extend(texts),
             (Phase::Stopping(status), Input::CallDone(index, outcome)) => {
                 self.finish_call(index, outcome, actions);
                 self.stop(status, actions);
@@ -299,7 +299,7 @@ impl TurnState {
             _ => None,
         };
         if let Some(what) = used_up {
-            actions.extend(self.steers.drain(..).map(user_message));
+            self.give_prompts(actions);
             self.exhaust(&what);
             return self.stop(TurnStatus::Failed, actions);
         }
@@ -307,10 +307,15 @@ impl TurnState {
             let message = format!("the conversation has {} tokens", self.context_tokens);
             return self.summarise(&message, actions);
         }
-        actions.extend(self.steers.drain(..).map(user_message));
+        self.give_prompts(actions);
         self.steps += 1;
         self.phase = Phase::Streaming;
         actions.push(Action::RequestModel);
+    }
+
+    fn give_prompts(&mut self, actions: &mut Actions) {
+        actions.extend(self.prompts.drain(..).map(user_message));
+        actions.push(Action::TakeSteers);
     }
 
     /// Notes that the turn has used up what it was given. What the agent said last is told as well: it is what there is.

@@ -29,7 +29,7 @@ impl Machine {
 
     fn started(policy: ApprovalPolicy) -> Self {
         let mut machine = Self::new(policy);
-        assert_eq!(machine.step(Input::Start("do it".into())), ["append user: do it", "request"]);
+        assert_eq!(machine.step(Input::Start("do it".into())), ["append user: do it", "take steers", "request"]);
         machine
     }
 
@@ -63,6 +63,7 @@ fn short(action: &Action) -> String {
         Action::Append(HistoryItem::ToolOutput { call_id, output, .. }) => format!("append output {call_id}: {output}"),
         Action::Append(HistoryItem::FunctionCall { call_id, .. }) => format!("append call {call_id}"),
         Action::Append(other) => format!("append {other:?}"),
+        Action::TakeSteers => "take steers".into(),
         Action::RequestModel => "request".into(),
         Action::Remember(_) => "remember".into(),
         Action::DropModel => "drop model".into(),
@@ -174,7 +175,10 @@ fn questions_of_parallel_calls_go_out_together_and_calls_run_side_by_side() {
     assert_eq!(machine.step(Input::Decided(1, Decision::Approve)), ["started 1", "run 1 as 1"]);
     assert_eq!(machine.step(Input::Decided(0, Decision::Approve)), ["started 2", "run 0 as 2"]);
     assert_eq!(machine.step(Input::CallDone(0, done("A"))), ["append output a: A", "completed 2 Completed"]);
-    assert_eq!(machine.step(Input::CallDone(1, done("B"))), ["append output b: B", "completed 1 Completed", "request"]);
+    assert_eq!(
+        machine.step(Input::CallDone(1, done("B"))),
+        ["append output b: B", "completed 1 Completed", "take steers", "request"]
+    );
 }
 
 #[test]
@@ -227,7 +231,7 @@ fn a_patch_that_rests_on_an_earlier_one_is_checked_when_that_is_done() {
     assert_eq!(machine.step(Input::CallDone(0, done("1"))).last().unwrap(), "prepare 1");
     assert_eq!(
         machine.step(Input::Prepared(1, later())),
-        ["append output two: does not fit", "completed 2 Failed", "request"],
+        ["append output two: does not fit", "completed 2 Failed", "take steers", "request"],
         "now there is nothing left to wait for"
     );
 }
@@ -240,7 +244,7 @@ fn a_denial_reaches_the_model_and_the_result() {
     let deny = Decision::Deny { reason: DenialReason::TimedOut, note: None };
     let log = machine.step(Input::Decided(0, deny));
     assert!(log[0].contains("was not run: nobody answered the question in time"), "{log:?}");
-    assert_eq!(log[1..], ["completed 1 Declined", "request"]);
+    assert_eq!(log[1..], ["completed 1 Declined", "take steers", "request"]);
     let denials = machine.state.into_outcome().denials;
     assert_eq!((denials[0].what.as_str(), denials[0].reason), ("rm x", DenialReason::TimedOut));
 }
@@ -295,15 +299,16 @@ fn interrupting_calls_stops_them_but_lets_a_patch_finish() {
 }
 
 #[test]
-fn steering_goes_in_before_the_next_request_and_reopens_a_turn_that_was_done() {
+fn steering_is_taken_before_the_next_request_and_reopens_a_turn_that_was_done() {
     let mut machine = Machine::started(ApprovalPolicy::Never);
-    assert!(machine.step(Input::Steer(vec!["one".into()])).is_empty());
-    machine.say(message("hi"));
-    assert_eq!(machine.say(completed())[2..], ["append user: one", "request"]);
+    machine.calls(&["a"]);
+    machine.step(Input::Prepared(0, ready(None, false)));
+    let after = machine.step(Input::CallDone(0, done("x")));
+    assert_eq!(after[after.len() - 2..], ["take steers", "request"]);
     assert_eq!(machine.say(completed()).last().unwrap(), "end Completed");
     assert_eq!(
         machine.step(Input::Steer(vec!["two".into(), "three".into()])),
-        ["append user: two", "append user: three", "request"]
+        ["append user: two", "append user: three", "take steers", "request"]
     );
 }
 
@@ -349,7 +354,7 @@ fn what_is_forbidden_is_not_run_and_counts_as_a_denial() {
     let item = item(ItemStatus::InProgress);
     let actions = machine.step(Input::Prepared(0, Prepared::Ready { item, question: Some(outside), exclusive: false }));
     assert!(actions[0].contains("The command was not run: it asks to run outside of the sandbox"), "{actions:?}");
-    assert_eq!(actions[1..], ["completed 1 Declined", "request"]);
+    assert_eq!(actions[1..], ["completed 1 Declined", "take steers", "request"]);
     assert_eq!(machine.state.into_outcome().denials[0].reason, DenialReason::NotAskable);
 }
 
@@ -368,7 +373,7 @@ fn what_the_sandbox_stopped_is_asked_for_again_and_runs_without() {
     assert_eq!(machine.step(Input::Decided(0, Decision::Approve)), ["release 0", "started 2", "run 0 as 2"]);
     assert_eq!(
         machine.step(Input::CallDone(0, done("made"))),
-        ["append output a: made", "completed 2 Completed", "request"]
+        ["append output a: made", "completed 2 Completed", "take steers", "request"]
     );
 }
 
@@ -381,7 +386,7 @@ fn what_the_sandbox_stopped_and_nobody_releases_is_told_with_what_it_came_to() {
     let no = Decision::Deny { reason: DenialReason::Declined, note: None };
     let actions = machine.step(Input::Decided(0, no));
     assert!(actions[0].starts_with("append output a: no write\n[Asked to run it again"), "{actions:?}");
-    assert_eq!(actions[1..], ["request"]);
+    assert_eq!(actions[1..], ["take steers", "request"]);
     assert_eq!(machine.state.into_outcome().denials.len(), 1);
 }
 
@@ -399,13 +404,13 @@ const LONG: Budget = Budget { max_steps: 9, max_tokens: None, compact_at: Some(1
 fn a_long_history_is_summed_up_before_the_prompt_and_between_steps() {
     let mut machine = Machine::with(ApprovalPolicy::Never, LONG, 100);
     assert_eq!(machine.step(Input::Start("do it".into())), ["warning", "summarise"]);
-    assert_eq!(machine.step(summary("s")), ["compact s", "usage 0", "append user: do it", "request"]);
+    assert_eq!(machine.step(summary("s")), ["compact s", "usage 0", "append user: do it", "take steers", "request"]);
     machine.say(ModelEvent::ItemDone(call("1")));
     assert_eq!(machine.say(used(100)).last().unwrap(), "prepare 0");
     machine.step(Input::Prepared(0, ready(None, false)));
     let log = machine.step(Input::CallDone(0, done("out")));
     assert_eq!(log[log.len() - 2..], ["warning", "summarise"]);
-    assert_eq!(machine.step(summary("t")), ["compact t", "usage 0", "request"]);
+    assert_eq!(machine.step(summary("t")), ["compact t", "usage 0", "take steers", "request"]);
     machine.say(message("done"));
     assert_eq!(machine.say(used(50)).last().unwrap(), "end Completed");
     let outcome = machine.state.into_outcome();
@@ -416,7 +421,10 @@ fn a_long_history_is_summed_up_before_the_prompt_and_between_steps() {
 fn a_summary_that_fails_leaves_the_turn_as_it_was() {
     let mut machine = Machine::with(ApprovalPolicy::Never, LONG, 100);
     machine.step(Input::Start("do it".into()));
-    assert_eq!(machine.step(Input::Summarised(Err("no".into()))), ["warning", "append user: do it", "request"]);
+    assert_eq!(
+        machine.step(Input::Summarised(Err("no".into()))),
+        ["warning", "append user: do it", "take steers", "request"]
+    );
     assert_eq!(machine.say(used(500)).last().unwrap(), "end Completed", "and it is not tried at every step");
 }
 
@@ -425,7 +433,7 @@ fn what_the_model_cannot_read_is_summed_up_once() {
     let too_long = || Input::ModelFailed { message: "too long".into(), is_too_long: true };
     let mut machine = Machine::started(ApprovalPolicy::Never);
     assert_eq!(machine.step(too_long()), ["drop model", "warning", "summarise"]);
-    assert_eq!(machine.step(summary("s")), ["compact s", "usage 0", "request"]);
+    assert_eq!(machine.step(summary("s")), ["compact s", "usage 0", "take steers", "request"]);
     assert_eq!(machine.step(too_long()).last().unwrap(), "end Failed");
     assert_eq!(machine.state.into_outcome().content, "too long");
 

@@ -27,7 +27,7 @@ pub(crate) type CallIndex = usize;
 pub(crate) enum Input {
     /// The prompt; the first input of every turn.
     Start(String),
-    /// Texts for the running turn, oldest first.
+    /// Texts that came before a turn that was done could be sealed, oldest first.
     Steer(Vec<String>),
     /// The model said something.
     Model(ModelEvent),
@@ -104,6 +104,8 @@ impl CallOutcome {
 pub(crate) enum Action {
     /// Write to the rollout and add to the history.
     Append(HistoryItem),
+    /// Write what the turn is steered by, and add it to the history. Until then it can be taken back.
+    TakeSteers,
     /// Ask the model for its next response.
     RequestModel,
     /// Write that something is approved for the rest of the thread.

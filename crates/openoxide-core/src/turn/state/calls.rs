@@ -257,7 +257,7 @@ impl TurnState {
             return;
         }
         let goes_on = std::mem::take(&mut self.is_paused);
-        if self.calls.is_empty() && self.steers.is_empty() && !goes_on {
+        if self.calls.is_empty() && !goes_on {
             self.phase = Phase::Ended(TurnStatus::Completed);
             actions.push(Action::End(TurnStatus::Completed));
         } else {
