@@ -118,6 +118,14 @@ impl Server {
         id
     }
 
+    /// Sends a request of the modern era, with what its client declares, and returns its id.
+    pub(crate) fn modern(&mut self, method: &str, mut params: Value, capabilities: &Value) -> u64 {
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities.clone();
+        params["_meta"]["io.modelcontextprotocol/clientInfo"] = json!({ "name": "e2e", "version": "1" });
+        self.request(method, params)
+    }
+
     /// Calls a tool and returns the request's id.
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> u64 {
         self.request("tools/call", json!({ "name": tool, "arguments": arguments }))

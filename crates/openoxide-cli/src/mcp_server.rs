@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use openoxide_core::{ApprovalPolicy, Ceiling, Config as CoreConfig, JsonlStore, SandboxMode, ThreadManager, expire};
-use openoxide_mcp_server::{ApprovalStrategy, ServerConfig, serve};
+use openoxide_mcp_server::{ApprovalStrategy, Server, ServerConfig, serve};
 use openoxide_sandbox::Launcher;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -115,12 +115,13 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         }
         expire_later(&core, &config.history);
         let manager = ThreadManager::new(core);
-        let state_key_file = home.filter(|_| is_kept).map(|home| home.join("state.key"));
+        let kept = |name: &str| home.as_ref().filter(|_| is_kept).map(|home| home.join(name));
+        let (state_key_file, tasks) = (kept("state.key"), kept("tasks"));
         let approval_strategy = match args.approval_fallback {
             Fallback::AutoWithinPolicy => ApprovalStrategy::AutoWithinPolicy,
             Fallback::Deny => ApprovalStrategy::DenyOnApproval,
         };
-        let server = ServerConfig { manager, state_key_file, approval_strategy };
+        let server = Server::new(ServerConfig { manager, state_key_file, tasks, approval_strategy });
         serve(tokio::io::stdin(), tokio::io::stdout(), server, stopped()?).await;
         anyhow::Ok(())
     })?;

@@ -7,6 +7,7 @@ use rmcp::model::{ClientCapabilities, Implementation, ProgressToken};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::tasks::TASKS_EXTENSION;
 use crate::{WireError, code};
 
 /// The modern revision.
@@ -65,12 +66,21 @@ pub struct ClientFacts {
     pub can_be_asked: bool,
     /// Its name, for the log.
     pub name: Option<String>,
+    /// Whether it takes a task for an answer (modern era).
+    pub takes_tasks: bool,
 }
 
 impl ClientFacts {
     /// Reads them from capabilities and identity.
     pub fn new(capabilities: &ClientCapabilities, info: Option<&Implementation>) -> Self {
-        Self { can_be_asked: supports_form_elicitation(capabilities), name: info.map(|info| info.name.clone()) }
+        let declares = |extension: &str| {
+            capabilities.extensions.as_ref().is_some_and(|extensions| extensions.contains_key(extension))
+        };
+        Self {
+            can_be_asked: supports_form_elicitation(capabilities),
+            name: info.map(|info| info.name.clone()),
+            takes_tasks: declares(TASKS_EXTENSION),
+        }
     }
 }
 

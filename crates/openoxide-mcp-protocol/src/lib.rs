@@ -12,6 +12,7 @@ mod error;
 mod methods;
 pub mod request_state;
 mod result;
+pub mod tasks;
 pub mod tools;
 
 pub use envelope::{

@@ -1,13 +1,14 @@
 //! Parameters and results of the protocol's own methods: the handshakes, listing, cancelling, progress and logging.
 
 use rmcp::model::{
-    CacheScope, ClientCapabilities, DiscoverResult, Implementation, InitializeResult, ProgressToken, ProtocolVersion,
-    ResourcesCapability, ServerCapabilities, ServerConfig, Tool,
+    CacheScope, ClientCapabilities, DiscoverResult, ExtensionCapabilities, Implementation, InitializeResult,
+    ProgressToken, ProtocolVersion, ResourcesCapability, ServerCapabilities, ServerConfig, Tool,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::tasks::TASKS_EXTENSION;
 use crate::{LogLevel, RequestId, SUPPORTED_VERSIONS, WireError};
 
 /// How long a client may keep what `server/discover` and `tools/list` say, in milliseconds. Both are fixed for the life
@@ -121,7 +122,11 @@ pub fn discover_result() -> DiscoverResult {
         .iter()
         .map(|version| serde_json::from_value(serde_json::json!(version)).expect("a version is a string"))
         .collect();
-    let config = ServerConfig::new(capabilities()).with_server_info(implementation()).with_instructions(INSTRUCTIONS);
+    let mut capabilities = capabilities();
+    let mut extensions = ExtensionCapabilities::new();
+    extensions.insert(TASKS_EXTENSION.to_owned(), Default::default());
+    capabilities.extensions = Some(extensions);
+    let config = ServerConfig::new(capabilities).with_server_info(implementation()).with_instructions(INSTRUCTIONS);
     let mut result = DiscoverResult::from_server_info(versions, config);
     result.ttl_ms = FIXED_TTL_MS;
     result.cache_scope = CacheScope::Public;
@@ -199,7 +204,12 @@ mod tests {
         assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "openoxide");
         assert_eq!(
             result["capabilities"],
-            serde_json::json!({ "logging": {}, "resources": { "listChanged": true, "subscribe": true }, "tools": {} })
+            serde_json::json!({
+                "extensions": { TASKS_EXTENSION: {} },
+                "logging": {},
+                "resources": { "listChanged": true, "subscribe": true },
+                "tools": {}
+            })
         );
     }
 }

@@ -36,7 +36,9 @@ impl Batch {
         if state.missing == 0 && !state.answers.is_empty() {
             let mut line = std::mem::take(&mut state.answers);
             line.extend_from_slice(b"]\n");
-            self.out.push(line);
+            self.out.answer(line, None);
+        } else if state.missing == 0 {
+            self.out.answered();
         }
     }
 }
@@ -50,16 +52,32 @@ pub(crate) enum Route {
     Batch(Arc<Batch>),
 }
 
+impl Route {
+    /// The queue that takes what belongs to the request.
+    pub(crate) fn out(&self) -> &Arc<Outgoing> {
+        match self {
+            Self::Line(out) => out,
+            Self::Batch(batch) => &batch.out,
+        }
+    }
+}
+
 /// The right to answer one request, once. Dropped unused, it says nothing, which is what a cancelled request wants.
 pub(crate) struct Responder {
     id: RequestId,
-    route: Option<Route>,
+    route: Route,
+    is_answered: bool,
 }
 
 impl Responder {
     /// For the request `id`.
     pub(crate) fn new(id: RequestId, route: Route) -> Self {
-        Self { id, route: Some(route) }
+        Self { id, route, is_answered: false }
+    }
+
+    /// The queue that takes what belongs to the request.
+    pub(crate) fn out(&self) -> &Arc<Outgoing> {
+        self.route.out()
     }
 
     /// The request.
@@ -68,30 +86,40 @@ impl Responder {
     }
 
     /// Answers with a result or an error.
-    pub(crate) fn answer<T: Serialize>(self, outcome: Result<&T, &WireError>) {
+    pub(crate) fn answer<T: Serialize>(mut self, outcome: Result<&T, &WireError>) {
+        self.send(outcome, None);
+    }
+
+    /// The same where the responder is part of something that lives on; a second answer is none.
+    pub(crate) fn answer_once<T: Serialize>(&mut self, outcome: Result<&T, &WireError>) {
         self.send(outcome, None);
     }
 
     /// The same for a call; nothing is said once its gate is closed.
-    pub(crate) fn answer_call<T: Serialize>(self, outcome: Result<&T, &WireError>, gate: &Gate) {
+    pub(crate) fn answer_call<T: Serialize>(mut self, outcome: Result<&T, &WireError>, gate: &Gate) {
         self.send(outcome, Some(gate));
     }
 
-    fn send<T: Serialize>(mut self, outcome: Result<&T, &WireError>, gate: Option<&Gate>) {
+    fn send<T: Serialize>(&mut self, outcome: Result<&T, &WireError>, gate: Option<&Gate>) {
         let line = response(Some(&self.id), outcome);
-        match (self.route.take(), gate) {
-            (Some(Route::Line(out)), Some(gate)) => out.push_for(gate, line),
-            (Some(Route::Line(out)), None) => out.push(line),
-            (Some(Route::Batch(batch)), gate) => batch.add(gate.is_none_or(Gate::is_open).then_some(line)),
-            (None, _) => {}
+        if std::mem::replace(&mut self.is_answered, true) {
+            return;
+        }
+        match &self.route {
+            Route::Line(out) => out.answer(line, gate),
+            Route::Batch(batch) => batch.add(gate.is_none_or(Gate::is_open).then_some(line)),
         }
     }
 }
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        if let Some(Route::Batch(batch)) = self.route.take() {
-            batch.add(None);
+        if self.is_answered {
+            return;
+        }
+        match &self.route {
+            Route::Batch(batch) => batch.add(None),
+            Route::Line(out) => out.answered(),
         }
     }
 }

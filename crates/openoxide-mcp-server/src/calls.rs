@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use openoxide_mcp_protocol::{ClientFacts, Era, LogLevel, ProgressToken, RequestId};
 use tokio::sync::Notify;
 
-use crate::outgoing::Gate;
+use crate::outgoing::{Gate, Outgoing};
 
 /// One open `tools/call`, as its runner and its reporter see it.
 pub(crate) struct Call {
@@ -20,6 +20,8 @@ pub(crate) struct Call {
     pub(crate) progress_token: Option<ProgressToken>,
     /// The log level of a modern request; a legacy one follows its connection.
     pub(crate) log_level: Option<LogLevel>,
+    /// Takes what is said for it.
+    pub(crate) out: Arc<Outgoing>,
     /// What may still be said for it.
     pub(crate) gate: Arc<Gate>,
     /// Told once when the client cancels; the runner is the only one who waits, and a stored permit counts.

@@ -56,6 +56,8 @@ struct Queue {
 /// The queue. One writer task drains it; everybody else pushes.
 #[derive(Default)]
 pub(crate) struct Outgoing {
+    /// Whether it ends with the answer it is for.
+    is_for_one_answer: bool,
     queue: Mutex<Queue>,
     /// Wakes the writer: there is something to write, or the queue was closed.
     filled: Notify,
@@ -67,6 +69,24 @@ impl Outgoing {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         // A panic while the lock is held leaves a queue that is still whole: each critical section is one push or pop.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A queue for what belongs to one request, which ends with its answer.
+    pub(crate) fn for_one_answer() -> Arc<Self> {
+        Arc::new(Self { is_for_one_answer: true, ..Self::default() })
+    }
+
+    /// Queues the answer to a request, which may end the queue.
+    pub(crate) fn answer(&self, line: Vec<u8>, gate: Option<&Gate>) {
+        self.put(line, gate);
+        self.answered();
+    }
+
+    /// Notes that there is no more to come for a request.
+    pub(crate) fn answered(&self) {
+        if self.is_for_one_answer {
+            self.close();
+        }
     }
 
     /// Queues a message that must not be lost: an answer, a question, an end.
@@ -92,6 +112,13 @@ impl Outgoing {
         queue.lines.push_back((gate.map_or(0, Gate::key), line));
         drop(queue);
         self.filled.notify_one();
+    }
+
+    /// Queues a message that more will follow; drops it when there is no room.
+    pub(crate) fn offer(&self, line: Vec<u8>) {
+        if self.is_below(SOFT_BOUND) {
+            self.push(line);
+        }
     }
 
     /// Queues a message that the next one of its kind replaces; drops it when there is no room.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use openoxide_mcp_protocol::request_state::Binding;
+use openoxide_mcp_protocol::tasks::tasks_not_declared;
 use openoxide_mcp_protocol::tools::{ToolCall, ToolCallError};
 use openoxide_mcp_protocol::{
     Cacheable, CallToolParams, CancelledParams, ClientFacts, Envelope, EnvelopeError, Era, InitializeParams, LogLevel,
@@ -14,14 +15,15 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::Shared;
 use crate::admission::{self, Reply};
 use crate::answers::{Batch, Responder, Route};
 use crate::calls::Call;
+use crate::connection::Connection;
 use crate::outgoing::Gate;
 use crate::reader::{Input, Line, MAX_LINE};
 use crate::resources;
 use crate::runner::{self, Task};
+use crate::tasks;
 
 /// Calls that may be open at once.
 const MAX_OPEN_CALLS: usize = 4096;
@@ -36,7 +38,7 @@ struct Legacy {
 
 /// One connection's processor.
 pub(crate) struct Processor {
-    shared: Arc<Shared>,
+    connection: Arc<Connection>,
     /// Given to each runner; tells by its last drop that all have ended.
     alive: mpsc::Sender<()>,
     legacy: Option<Legacy>,
@@ -44,8 +46,8 @@ pub(crate) struct Processor {
 
 impl Processor {
     /// A connection that has said nothing yet.
-    pub(crate) fn new(shared: Arc<Shared>, alive: mpsc::Sender<()>) -> Self {
-        Self { shared, alive, legacy: None }
+    pub(crate) fn new(connection: Arc<Connection>, alive: mpsc::Sender<()>) -> Self {
+        Self { connection, alive, legacy: None }
     }
 
     /// Serves lines until the reader drops its end.
@@ -67,13 +69,13 @@ impl Processor {
         };
         match parse_line(line) {
             Ok(Envelope::Batch(entries)) => self.handle_batch(entries),
-            Ok(message) => self.handle_message(message, &Route::Line(Arc::clone(&self.shared.out))),
+            Ok(message) => self.handle_message(message, &Route::Line(Arc::clone(&self.connection.out))),
             Err(error) => self.refuse(error),
         }
     }
 
     fn refuse(&self, error: EnvelopeError) {
-        self.shared.out.push(response::<Value>(error.id.as_ref(), Err(&error.error)));
+        self.connection.out.push(response::<Value>(error.id.as_ref(), Err(&error.error)));
     }
 
     fn handle_batch(&mut self, entries: Vec<Result<Envelope, EnvelopeError>>) {
@@ -86,11 +88,11 @@ impl Processor {
         let count = entries.iter().filter(|entry| wants_answer(entry)).count();
         if count == 0 {
             for entry in entries.into_iter().flatten() {
-                self.handle_message(entry, &Route::Line(Arc::clone(&self.shared.out)));
+                self.handle_message(entry, &Route::Line(Arc::clone(&self.connection.out)));
             }
             return;
         }
-        let batch = Batch::new(Arc::clone(&self.shared.out), count);
+        let batch = Batch::new(Arc::clone(&self.connection.out), count);
         for entry in entries {
             match entry {
                 Ok(message) => self.handle_message(message, &Route::Batch(Arc::clone(&batch))),
@@ -106,7 +108,7 @@ impl Processor {
                 self.handle_request(responder, &method, params.as_deref());
             }
             Envelope::Notification { method, params } => self.handle_notification(&method, params.as_deref()),
-            Envelope::Response { id, outcome } => self.shared.questions.answered(&id, outcome),
+            Envelope::Response { id, outcome } => self.connection.questions.answered(&id, outcome),
             Envelope::Batch(_) => {
                 let error = WireError::invalid_request("a batch inside a batch");
                 if let Route::Batch(batch) = route {
@@ -129,9 +131,9 @@ impl Processor {
 
     /// Ends a call for its client: nothing more is said for it, and its runner decides what becomes of the turn.
     fn cancel(&self, id: &RequestId) {
-        self.shared.subscriptions.cancel(id);
-        if let Some(call) = self.shared.calls.take(id) {
-            self.shared.out.silence(&call.gate);
+        self.connection.subscriptions.cancel(id);
+        if let Some(call) = self.connection.calls.take(id) {
+            call.out.silence(&call.gate);
             call.cancelled.notify_one();
         }
     }
@@ -155,7 +157,13 @@ impl Processor {
             return self.call_tool(responder, params, meta);
         }
         if method == "subscriptions/listen" && era == Era::Modern {
-            return self.listen(responder, params);
+            let client = meta.modern.map(|modern| modern.client).unwrap_or_default();
+            return self.listen(responder, &client, params);
+        }
+        if let Some(modern) = &meta.modern
+            && tasks::answers(method)
+        {
+            return self.ask_task(responder, method, params, &modern.client);
         }
         if resources::answers(method) {
             return self.read_resources(responder, method, params, era);
@@ -164,30 +172,46 @@ impl Processor {
         responder.answer(outcome.as_ref());
     }
 
+    /// Answers what concerns a task, on a thread that may block on the disk.
+    fn ask_task(&self, responder: Responder, method: &str, params: Option<&RawValue>, client: &ClientFacts) {
+        if !client.takes_tasks {
+            return responder.answer::<Value>(Err(&tasks_not_declared()));
+        }
+        let Connection { server, principal, .. } = &*self.connection;
+        let (server, principal) = (Arc::clone(server), Arc::clone(principal));
+        let (method, params, client) = (method.to_owned(), params.map(ToOwned::to_owned), client.clone());
+        let alive = self.alive.clone();
+        tokio::task::spawn_blocking(move || {
+            let outcome = tasks::answer(&server, &principal, &client, &method, params.as_deref());
+            responder.answer(outcome.as_ref());
+            drop(alive);
+        });
+    }
+
     /// Keeps a request open for news.
-    fn listen(&self, responder: Responder, params: Option<&RawValue>) {
-        let Shared { subscriptions, calls, out, .. } = &*self.shared;
+    fn listen(&self, responder: Responder, client: &ClientFacts, params: Option<&RawValue>) {
+        let Connection { subscriptions, calls, .. } = &*self.connection;
         if calls.contains(responder.id()) || subscriptions.contains(responder.id()) {
             let message = format!("id {:?} belongs to a request that is still open; use a new id", responder.id());
             return responder.answer::<Value>(Err(&WireError::invalid_request(message)));
         }
         self.watch();
-        subscriptions.listen(out, responder, params);
+        subscriptions.listen(&self.connection, client, responder, params);
     }
 
     /// Has news of threads told from now on.
     fn watch(&self) {
-        let Shared { subscriptions, out, manager, .. } = &*self.shared;
-        subscriptions.run(out, || manager.changes());
+        let Connection { subscriptions, out, server, .. } = &*self.connection;
+        subscriptions.run(out, || server.manager.changes());
     }
 
     /// Answers what has to be read from the disk, on a thread for it.
     fn read_resources(&self, responder: Responder, method: &str, params: Option<&RawValue>, era: Era) {
         if era == Era::Legacy && method == "resources/list" {
             self.watch();
-            self.shared.subscriptions.listed();
+            self.connection.subscriptions.listed();
         }
-        let (manager, method) = (Arc::clone(&self.shared.manager), method.to_owned());
+        let (manager, method) = (Arc::clone(&self.connection.server.manager), method.to_owned());
         let (params, alive) = (params.map(ToOwned::to_owned), self.alive.clone());
         tokio::task::spawn_blocking(move || {
             let outcome = resources::answer(&manager, &method, params.as_deref(), era == Era::Modern);
@@ -216,7 +240,8 @@ impl Processor {
             "server/discover" if modern => Ok(serde_json::to_value(discover_result()).expect("wire types serialize")),
             "tools/list" => {
                 no_cursor(method, params)?;
-                let page = ToolsPage { tools: self.shared.tools.list(), cache: modern.then_some(Cacheable::FIXED) };
+                let page =
+                    ToolsPage { tools: self.connection.server.tools.list(), cache: modern.then_some(Cacheable::FIXED) };
                 Ok(serde_json::to_value(page).expect("wire types serialize"))
             }
             "logging/setLevel" if !modern => {
@@ -224,7 +249,7 @@ impl Processor {
                 struct Params {
                     level: LogLevel,
                 }
-                self.shared.log_level.set(parse_params::<Params>(method, params)?.level);
+                self.connection.log_level.set(parse_params::<Params>(method, params)?.level);
                 Ok(json!({}))
             }
             "resources/templates/list" => {
@@ -235,9 +260,9 @@ impl Processor {
             "prompts/list" => list(method, params, "prompts", modern),
             "resources/subscribe" if !modern => {
                 self.watch();
-                self.shared.subscriptions.subscribe(params)
+                self.connection.subscriptions.subscribe(params)
             }
-            "resources/unsubscribe" if !modern => self.shared.subscriptions.unsubscribe(params),
+            "resources/unsubscribe" if !modern => self.connection.subscriptions.unsubscribe(params),
             "prompts/get" => {
                 #[derive(serde::Deserialize)]
                 struct Params {
@@ -262,8 +287,8 @@ impl Processor {
     }
 
     fn call_tool(&self, responder: Responder, params: Option<&RawValue>, meta: RequestMeta) {
-        let shared = &self.shared;
-        if shared.calls.contains(responder.id()) || shared.subscriptions.contains(responder.id()) {
+        let connection = &self.connection;
+        if connection.calls.contains(responder.id()) || connection.subscriptions.contains(responder.id()) {
             let message = format!("id {:?} belongs to a call that is still open; use a new id", responder.id());
             return responder.answer::<Value>(Err(&WireError::invalid_request(message)));
         }
@@ -272,14 +297,14 @@ impl Processor {
             Err(error) => return responder.answer::<Value>(Err(&error)),
         };
         let era = if meta.modern.is_some() { Era::Modern } else { Era::Legacy };
-        let tool_call = match shared.tools.parse(&params.name, params.arguments.as_deref()) {
+        let tool_call = match connection.server.tools.parse(&params.name, params.arguments.as_deref()) {
             Ok(call) => call,
             Err(ToolCallError::UnknownTool(message)) => {
                 return responder.answer::<Value>(Err(&WireError::invalid_params(message)));
             }
             Err(ToolCallError::BadArguments(message)) => return responder.answer(Ok(&tool_error(era, &message))),
         };
-        if shared.calls.len() >= MAX_OPEN_CALLS {
+        if connection.calls.len() >= MAX_OPEN_CALLS {
             let message =
                 format!("{MAX_OPEN_CALLS} calls are open, which is the most there may be; wait for one to end");
             return responder.answer(Ok(&tool_error(era, &message)));
@@ -287,9 +312,10 @@ impl Processor {
         let binding = (params.name, canonical(params.arguments.as_deref()));
         let parked = match (era, params.request_state, params.input_responses) {
             (Era::Modern, Some(state), answers) => {
-                match shared
-                    .open_state(&state, &Binding { principal: crate::LOCAL, tool: &binding.0, arguments: &binding.1 })
-                {
+                match connection.server.open_state(
+                    &state,
+                    &Binding { principal: &connection.principal, tool: &binding.0, arguments: &binding.1 },
+                ) {
                     Ok(parked) => Some((parked, answers.unwrap_or_default())),
                     Err(error) => return responder.answer::<Value>(Err(&error)),
                 }
@@ -305,19 +331,26 @@ impl Processor {
             (None, Some(legacy)) => (legacy.client.clone(), None),
             (None, None) => (ClientFacts::default(), None),
         };
-        let open = shared.calls.open(Call {
+        let open = connection.calls.open(Call {
             id: responder.id().clone(),
             era,
             client,
             progress_token: meta.progress_token,
             log_level,
+            out: Arc::clone(responder.out()),
             gate: Gate::new(),
             cancelled: tokio::sync::Notify::new(),
         });
         let wait_seconds = tool_call.wait_seconds();
-        let task =
-            Task { shared: Arc::clone(shared), open, responder, wait_seconds, binding, alive: self.alive.clone() };
-        let manager = Arc::clone(&shared.manager);
+        let task = Task {
+            connection: Arc::clone(connection),
+            open,
+            responder,
+            wait_seconds,
+            binding,
+            alive: self.alive.clone(),
+        };
+        let manager = Arc::clone(&connection.server.manager);
         match (parked, tool_call) {
             (Some((parked, answers)), _) => {
                 let admission = admission::retry(&manager, &parked, &answers, task.open.call.client.name.clone());

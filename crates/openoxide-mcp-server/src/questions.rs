@@ -15,6 +15,7 @@ use openoxide_mcp_protocol::{Outcome, RequestId};
 use serde_json::{Value, json};
 
 use crate::calls::Call;
+use crate::{ApprovalStrategy, Server};
 
 /// A diff longer than this many bytes is cut in a question.
 const DIFF_SHOWN: usize = 8 * 1024;
@@ -92,6 +93,15 @@ pub(crate) fn settle(thread: &Arc<Thread>, approval: ApprovalId, decision: Decis
     if let Err(error) = thread.submit(Op::Approval { id: approval, decision, by }) {
         tracing::debug!(%error, "a late decision is ignored");
     }
+}
+
+/// Has the operator's strategy answer a question that nobody can be asked.
+pub(crate) fn settle_unasked(server: &Server, thread: &Arc<Thread>, request: &ApprovalRequest) {
+    let decision = match server.approval_strategy {
+        ApprovalStrategy::AutoWithinPolicy if request.confined => Decision::Approve,
+        _ => deny(DenialReason::NotAskable),
+    };
+    settle(thread, request.id, decision, Decider::Strategy(server.approval_strategy.name()));
 }
 
 /// A denial without words.

@@ -10,7 +10,6 @@ use openoxide_mcp_protocol::{CallMeta, CallStatus, LogLevel, LogMessage, Progres
 use serde::Serialize;
 
 use crate::calls::Call;
-use crate::outgoing::Outgoing;
 
 /// Progress is sent at least this often while a call is open.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -52,7 +51,6 @@ impl ConnectionLogLevel {
 /// Reports on one turn to one call.
 pub(crate) struct Reporter {
     call: Arc<Call>,
-    out: Arc<Outgoing>,
     connection_level: Arc<ConnectionLogLevel>,
     meta: CallMeta,
     progress: u64,
@@ -79,14 +77,13 @@ impl Reporter {
     /// For `call`, which is attached to `turn`.
     pub(crate) fn new(
         call: Arc<Call>,
-        out: Arc<Outgoing>,
         connection_level: Arc<ConnectionLogLevel>,
         thread: &Thread,
         turn: TurnId,
     ) -> Self {
         let meta =
             CallMeta { request_id: call.id.clone(), thread_id: thread.id().to_string(), turn_id: turn.to_string() };
-        Self { call, out, connection_level, meta, progress: 0, phase: String::new(), phase_began: Instant::now() }
+        Self { call, connection_level, meta, progress: 0, phase: String::new(), phase_began: Instant::now() }
     }
 
     /// Whether the client asked for progress.
@@ -101,7 +98,7 @@ impl Reporter {
         if let Some(token) = &self.call.progress_token {
             self.progress += 1;
             let params = ProgressMessage { progress_token: token, progress: self.progress, message: &self.phase };
-            self.out.offer_for(&self.call.gate, notification("notifications/progress", &params));
+            self.call.out.offer_for(&self.call.gate, notification("notifications/progress", &params));
         }
     }
 
@@ -111,7 +108,7 @@ impl Reporter {
             self.progress += 1;
             let message = format!("{}, {} s", self.phase, self.phase_began.elapsed().as_secs());
             let params = ProgressMessage { progress_token: token, progress: self.progress, message: &message };
-            self.out.offer_for(&self.call.gate, notification("notifications/progress", &params));
+            self.call.out.offer_for(&self.call.gate, notification("notifications/progress", &params));
         }
     }
 
@@ -136,8 +133,8 @@ impl Reporter {
         let Some(data) = data_of(event) else { return };
         let message = LogMessage { level, logger: "openoxide", data: &data, meta: &self.meta };
         let line = notification("notifications/message", &message);
-        self.out.room().await;
-        self.out.push_for(&self.call.gate, line);
+        self.call.out.room().await;
+        self.call.out.push_for(&self.call.gate, line);
     }
 }
 
@@ -178,7 +175,7 @@ fn shortened(item: &TurnItem) -> Cow<'_, TurnItem> {
 }
 
 /// The human sentence of the phase that an event begins.
-fn phase_of(event: &Event) -> Option<String> {
+pub(crate) fn phase_of(event: &Event) -> Option<String> {
     Some(match event {
         Event::TurnStarted { .. } => "thinking".to_owned(),
         Event::ItemStarted { item, .. } => match &item.kind {

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use openoxide_core::{
-    ApprovalId, ApprovalRequest, Decider, Decision, DenialReason, Event, Op, SteerId, Thread, TurnId,
-};
-use openoxide_mcp_protocol::request_state::ParkedCall;
+use openoxide_core::{ApprovalId, Event, Op, SteerId, Thread, TurnId};
+use openoxide_mcp_protocol::request_state::{Binding, ParkedCall};
 use openoxide_mcp_protocol::{CancelledParams, Era, input_required, notification, request, tool_error};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -18,18 +16,19 @@ use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
 use crate::admission::{Admission, Place};
 use crate::answers::Responder;
 use crate::calls::{Call, OpenCall};
+use crate::connection::Connection;
 use crate::output;
 use crate::questions;
 use crate::report::{HEARTBEAT, Reporter};
+use crate::tasks;
 use crate::visits::{Claim, Visit};
-use crate::{ApprovalStrategy, Shared};
 
 /// The longest `wait_seconds`: a year. Longer is the same as no limit.
 const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What one runner is given.
 pub(crate) struct Task {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) connection: Arc<Connection>,
     pub(crate) open: OpenCall,
     pub(crate) responder: Responder,
     /// Answer after this many seconds even if the turn goes on.
@@ -50,12 +49,15 @@ enum End {
 
 /// Runs a call to its answer. `admit` finds its place.
 pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Send) {
-    let Task { shared, open, responder, wait_seconds, binding, alive } = task;
+    let Task { connection, open, responder, wait_seconds, binding, alive } = task;
     let call = Arc::clone(&open.call);
     let work = async {
         match admit.await {
             Admission::Answer(answer) => End::Answer(answer),
-            Admission::Place(place) => Stay::new(&shared, &call, *place, binding).run(wait_seconds).await,
+            Admission::Place(place) if call.client.takes_tasks && call.era == Era::Modern => {
+                into_task(&connection, &call, *place, &alive, binding).await
+            }
+            Admission::Place(place) => Stay::new(&connection, &call, *place, binding).run(wait_seconds).await,
         }
     };
     let end = match AssertUnwindSafe(work).catch_unwind().await {
@@ -75,9 +77,32 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
     drop(alive);
 }
 
+/// Answers with a task, which follows the turn from now on.
+async fn into_task(
+    connection: &Arc<Connection>,
+    call: &Arc<Call>,
+    place: Place,
+    alive: &mpsc::Sender<()>,
+    binding: (String, String),
+) -> End {
+    let server = &connection.server;
+    let created = server.tasks.create(&connection.principal, place.thread.id(), place.turn, call.client.can_be_asked);
+    match created {
+        Ok(task) => {
+            let answer = task.state(server).created();
+            tokio::spawn(tasks::follow(Arc::clone(server), task, place, alive.clone()));
+            End::Answer(answer)
+        }
+        Err(error) => {
+            tracing::warn!(%error, "a task could not be written, so its call waits for the turn");
+            Stay::new(connection, call, place, binding).run(None).await
+        }
+    }
+}
+
 /// One call's stay at one turn.
 struct Stay<'a> {
-    shared: &'a Arc<Shared>,
+    connection: &'a Arc<Connection>,
     call: &'a Arc<Call>,
     thread: Arc<Thread>,
     turn: TurnId,
@@ -89,23 +114,22 @@ struct Stay<'a> {
 }
 
 impl<'a> Stay<'a> {
-    fn new(shared: &'a Arc<Shared>, call: &'a Arc<Call>, place: Place, binding: (String, String)) -> Self {
+    fn new(connection: &'a Arc<Connection>, call: &'a Arc<Call>, place: Place, binding: (String, String)) -> Self {
         let Place { thread, turn, attachment, began, steer } = place;
-        Self { shared, call, thread, turn, began, steer, binding, place: Some(attachment) }
+        Self { connection, call, thread, turn, began, steer, binding, place: Some(attachment) }
     }
 
     async fn run(mut self, wait_seconds: Option<f64>) -> End {
         let Some(attachment) = self.place.take() else { return End::Cancelled };
         let (snapshot, mut events) = (attachment.snapshot, attachment.events);
-        let visit =
-            self.shared.visits.enter(self.thread.id(), self.turn, self.call.gate.key(), self.call.client.can_be_asked);
-        let mut reporter = Reporter::new(
-            Arc::clone(self.call),
-            Arc::clone(&self.shared.out),
-            Arc::clone(&self.shared.log_level),
-            &self.thread,
+        let visit = self.connection.server.visits.enter(
+            self.thread.id(),
             self.turn,
+            self.call.gate.key(),
+            self.call.client.can_be_asked,
         );
+        let mut reporter =
+            Reporter::new(Arc::clone(self.call), Arc::clone(&self.connection.log_level), &self.thread, self.turn);
         let mut started = snapshot.started_at.filter(|_| snapshot.running == Some(self.turn));
         if started.is_some() {
             reporter.phase("working");
@@ -172,14 +196,6 @@ impl<'a> Stay<'a> {
         }
     }
 
-    /// The decision on a question that nobody can be asked.
-    fn unasked(&self, request: &ApprovalRequest) -> Decision {
-        match self.shared.approval_strategy {
-            ApprovalStrategy::AutoWithinPolicy if request.confined => Decision::Approve,
-            _ => questions::deny(DenialReason::NotAskable),
-        }
-    }
-
     /// Puts every question of the turn that is this call's to put. Returns the answer to park with, in the modern era.
     fn ask_pending(&self, visit: &Visit) -> Option<Value> {
         let pending = self.thread.pending_approvals();
@@ -187,15 +203,12 @@ impl<'a> Stay<'a> {
         for request in pending.iter().filter(|request| request.turn_id == self.turn) {
             match visit.claim(request.id) {
                 Claim::Elsewhere => {}
-                Claim::NobodyAskable => {
-                    let by = Decider::Strategy(self.shared.approval_strategy.name());
-                    questions::settle(&self.thread, request.id, self.unasked(request), by);
-                }
+                Claim::NobodyAskable => questions::settle_unasked(&self.connection.server, &self.thread, request),
                 Claim::Ask => match self.call.era {
                     Era::Legacy => {
-                        let id = self.shared.questions.enter(&self.thread, request.id, self.call);
+                        let id = self.connection.questions.enter(&self.thread, request.id, self.call);
                         let params = questions::wording(request);
-                        self.shared.out.push(self::request(&id, "elicitation/create", &params));
+                        self.call.out.push(self::request(&id, "elicitation/create", &params));
                     }
                     Era::Modern => parked.push((request.id.to_string(), questions::wording(request))),
                 },
@@ -210,26 +223,27 @@ impl<'a> Stay<'a> {
             approvals: parked.iter().map(|(id, _)| id.clone()).collect(),
         };
         let (tool, arguments) = &self.binding;
-        Some(input_required(parked, self.shared.seal(&state, tool, arguments)))
+        let binding = Binding { principal: &self.connection.principal, tool, arguments };
+        Some(input_required(parked, self.connection.server.seal(&state, &binding)))
     }
 
     /// A question is settled, perhaps elsewhere: whoever still shows it is told.
     fn settled(&self, approval: ApprovalId) {
-        self.shared.visits.settled(self.thread.id(), self.turn, approval);
-        if let Some(id) = self.shared.questions.withdraw(approval) {
+        self.connection.server.visits.settled(self.thread.id(), self.turn, approval);
+        if let Some(id) = self.connection.questions.withdraw(approval) {
             self.tell_withdrawn(id);
         }
     }
 
     fn withdraw_questions(&self) {
-        for id in self.shared.questions.withdraw_call(self.call.gate.key()) {
+        for id in self.connection.questions.withdraw_call(self.call.gate.key()) {
             self.tell_withdrawn(id);
         }
     }
 
     fn tell_withdrawn(&self, id: openoxide_mcp_protocol::RequestId) {
         let params = CancelledParams { request_id: id, reason: Some("the question is settled".to_owned()) };
-        self.shared.out.push(notification("notifications/cancelled", &params));
+        self.call.out.push(notification("notifications/cancelled", &params));
     }
 
     /// The client cancelled: what it began ends, and so does what nobody watches any more. Steering text that the model

@@ -6,13 +6,16 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openoxide_core::{ThreadChange, ThreadChanges};
-use openoxide_mcp_protocol::{Era, RequestId, WireError, complete, notification, parse_params};
+use openoxide_mcp_protocol::tasks::tasks_not_declared;
+use openoxide_mcp_protocol::{ClientFacts, Era, RequestId, WireError, complete, notification, parse_params};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::answers::Responder;
+use crate::connection::Connection;
 use crate::outgoing::Outgoing;
 use crate::resources;
+use crate::tasks::Task;
 
 /// Requests that may listen at once.
 const MAX_LISTENERS: usize = 64;
@@ -20,7 +23,8 @@ const MAX_LISTENERS: usize = 64;
 /// Resources that one client may watch, over all its subscriptions.
 const MAX_WATCHED: usize = 1024;
 
-const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// `_meta` key that ties a notification to its `subscriptions/listen`.
+pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 const LIST_CHANGED: &str = "notifications/resources/list_changed";
 const UPDATED: &str = "notifications/resources/updated";
 
@@ -45,6 +49,15 @@ struct Listener {
     responder: Responder,
     list: bool,
     uris: HashSet<String>,
+    tasks: Vec<Arc<Task>>,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.unwatch(self.responder.id(), self.responder.out());
+        }
+    }
 }
 
 impl Subscriptions {
@@ -85,7 +98,13 @@ impl Subscriptions {
     }
 
     /// `subscriptions/listen`: acknowledges what is served of what was asked for, and keeps the request open.
-    pub(crate) fn listen(&self, out: &Outgoing, responder: Responder, params: Option<&RawValue>) {
+    pub(crate) fn listen(
+        &self,
+        connection: &Connection,
+        client: &ClientFacts,
+        responder: Responder,
+        params: Option<&RawValue>,
+    ) {
         #[derive(serde::Deserialize)]
         struct Params {
             notifications: Filter,
@@ -97,16 +116,22 @@ impl Subscriptions {
             resources_list_changed: bool,
             #[serde(default)]
             resource_subscriptions: Vec<String>,
+            #[serde(default)]
+            task_ids: Vec<String>,
         }
         let filter = match parse_params::<Params>("subscriptions/listen", params) {
             Ok(params) => params.notifications,
             Err(error) => return responder.answer::<Value>(Err(&error)),
         };
+        if !filter.task_ids.is_empty() && !client.takes_tasks {
+            return responder.answer::<Value>(Err(&tasks_not_declared()));
+        }
         let mut inner = self.lock();
-        let watched: usize = inner.listeners.iter().map(|listener| listener.uris.len()).sum();
-        if inner.listeners.len() >= MAX_LISTENERS || watched + filter.resource_subscriptions.len() > MAX_WATCHED {
+        let watched: usize = inner.listeners.iter().map(|listener| listener.uris.len() + listener.tasks.len()).sum();
+        let wanted = filter.resource_subscriptions.len() + filter.task_ids.len();
+        if inner.listeners.len() >= MAX_LISTENERS || watched + wanted > MAX_WATCHED {
             let message = format!(
-                "at most {MAX_LISTENERS} requests may listen, to {MAX_WATCHED} resources together; cancel others first"
+                "at most {MAX_LISTENERS} requests may listen, to {MAX_WATCHED} resources and tasks together; cancel others first"
             );
             return responder.answer::<Value>(Err(&WireError::invalid_params(message)));
         }
@@ -121,10 +146,21 @@ impl Subscriptions {
             sorted.sort();
             agreed["resourceSubscriptions"] = json!(sorted);
         }
+        let Connection { server, principal, .. } = connection;
+        let mut tasks = Vec::new();
+        for id in &filter.task_ids {
+            tasks.extend(server.tasks.find(id, principal).ok());
+        }
+        if !tasks.is_empty() {
+            agreed["taskIds"] = tasks.iter().map(|task| Value::from(task.id())).collect();
+        }
         let params = json!({ "_meta": { SUBSCRIPTION_ID: responder.id() }, "notifications": agreed });
         // Under the lock, so that no news of this subscription comes before.
-        out.push(notification("notifications/subscriptions/acknowledged", &params));
-        inner.listeners.push(Listener { responder, list: filter.resources_list_changed, uris });
+        responder.out().push(notification("notifications/subscriptions/acknowledged", &params));
+        for task in &tasks {
+            task.watch(server, responder.id(), responder.out());
+        }
+        inner.listeners.push(Listener { responder, list: filter.resources_list_changed, uris, tasks });
     }
 
     /// The client does not listen any more; it gets no answer.
@@ -134,9 +170,9 @@ impl Subscriptions {
 
     /// Tells every listener that the server ends its subscription.
     pub(crate) fn close(&self) {
-        for Listener { responder, .. } in std::mem::take(&mut self.lock().listeners) {
-            let meta = json!({ "_meta": { SUBSCRIPTION_ID: responder.id() } });
-            responder.answer(Ok(&complete(Era::Modern, meta)));
+        for mut listener in std::mem::take(&mut self.lock().listeners) {
+            let meta = json!({ "_meta": { SUBSCRIPTION_ID: listener.responder.id() } });
+            listener.responder.answer_once(Ok(&complete(Era::Modern, meta)));
         }
     }
 
@@ -172,6 +208,7 @@ impl Subscriptions {
         }
         for listener in &inner.listeners {
             let meta = json!({ SUBSCRIPTION_ID: listener.responder.id() });
+            let out = listener.responder.out();
             if listener.list && change.is_new {
                 out.push(notification(LIST_CHANGED, &json!({ "_meta": meta })));
             }

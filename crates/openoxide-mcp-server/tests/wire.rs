@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openoxide_core::{ApprovalPolicy, Config, SandboxMode, ThreadManager};
-use openoxide_mcp_server::{ApprovalStrategy, ServerConfig, serve};
+use openoxide_mcp_server::{ApprovalStrategy, Server as Agent, ServerConfig, serve};
 use openoxide_test_support::{Client, Redactor, Say, ScriptedModel};
 use serde_json::{Value, json};
 use tokio::io::DuplexStream;
@@ -33,12 +33,13 @@ async fn start_with(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config))
     adjust(&mut config);
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let (reader, writer) = tokio::io::split(theirs);
-    let server = ServerConfig {
+    let agent = Agent::new(ServerConfig {
         manager: ThreadManager::new(config),
         state_key_file: None,
+        tasks: None,
         approval_strategy: ApprovalStrategy::default(),
-    };
-    let task = tokio::spawn(serve(reader, writer, server, std::future::pending()));
+    });
+    let task = tokio::spawn(serve(reader, writer, agent, std::future::pending()));
     Server { client: Client::new(ours), cwd, task }
 }
 

@@ -1,0 +1,93 @@
+//! What every connection of a process shares: the threads, who is attached to them, and what the operator decided.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use openoxide_core::ThreadManager;
+use openoxide_mcp_protocol::WireError;
+use openoxide_mcp_protocol::request_state::{Binding, ParkedCall, StateSeal};
+use openoxide_mcp_protocol::tools::ToolSet;
+
+use crate::tasks::Tasks;
+use crate::visits::Visits;
+use crate::{offer, state_key};
+
+/// How much longer than its questions a parked call can come back.
+const STATE_GRACE: Duration = Duration::from_secs(3600);
+
+/// What a server is started with.
+pub struct ServerConfig {
+    /// Runs the threads.
+    pub manager: Arc<ThreadManager>,
+    /// Where the key that seals parked calls is kept, so that they can be recognised after a restart; `None` makes a new
+    /// key for this process.
+    pub state_key_file: Option<PathBuf>,
+    /// Where tasks are kept; `None` keeps them in memory alone.
+    pub tasks: Option<PathBuf>,
+    /// What becomes of questions that nobody can be asked.
+    pub approval_strategy: ApprovalStrategy,
+}
+
+/// What becomes of a question where no attached caller can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ApprovalStrategy {
+    /// What stays within the sandbox is done; what would leave it, or is not confined at all, is denied.
+    #[default]
+    AutoWithinPolicy,
+    /// Every question is denied.
+    DenyOnApproval,
+}
+
+impl ApprovalStrategy {
+    /// Its name in rollouts.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::AutoWithinPolicy => "auto-within-policy",
+            Self::DenyOnApproval => "deny-on-approval",
+        }
+    }
+}
+
+/// One agent behind any number of connections; see the module.
+pub struct Server {
+    pub(crate) manager: Arc<ThreadManager>,
+    pub(crate) visits: Arc<Visits>,
+    pub(crate) approval_strategy: ApprovalStrategy,
+    pub(crate) tools: ToolSet,
+    pub(crate) tasks: Tasks,
+    /// Made at the first parked call.
+    seal: OnceLock<StateSeal>,
+    state_key_file: Option<PathBuf>,
+}
+
+impl Server {
+    /// A server that nobody is connected to yet.
+    #[must_use]
+    pub fn new(config: ServerConfig) -> Arc<Self> {
+        let ServerConfig { manager, state_key_file, tasks, approval_strategy } = config;
+        Arc::new(Self {
+            tools: ToolSet::new(offer::offer(manager.config())),
+            manager,
+            visits: Arc::default(),
+            tasks: Tasks::new(tasks),
+            approval_strategy,
+            seal: OnceLock::new(),
+            state_key_file,
+        })
+    }
+
+    fn state_seal(&self) -> &StateSeal {
+        self.seal.get_or_init(|| StateSeal::new(state_key::load_or_create(self.state_key_file.as_deref())))
+    }
+
+    /// Seals what a parked call will come back with.
+    pub(crate) fn seal(&self, parked: &ParkedCall, binding: &Binding<'_>) -> String {
+        self.state_seal().seal(parked, binding, self.manager.config().approval_timeout + STATE_GRACE)
+    }
+
+    /// Opens what a parked call has come back with.
+    pub(crate) fn open_state(&self, state: &str, binding: &Binding<'_>) -> Result<ParkedCall, WireError> {
+        self.state_seal().open(state, binding)
+    }
+}

@@ -1,0 +1,371 @@
+//! Tasks of the extension `io.modelcontextprotocol/tasks`: turns whose callers were answered with a handle.
+//!
+//! A task is a small file that names its thread and turn, there before its creator is answered, so that it can be asked for
+//! after a restart and on any connection of its principal. How it stands is read off the thread; once the turn is over the
+//! file holds the result. [`follow`] sees to that.
+
+mod follow;
+mod record;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use openoxide_core::{ApprovalId, CoreError, Decider, Op, Thread, ThreadId, TurnId};
+use openoxide_mcp_protocol::tasks::{TaskParams, TaskState, TaskStatus, UpdateTaskParams};
+use openoxide_mcp_protocol::{
+    CallStatus, ClientFacts, Era, RequestId, WireError, complete, notification, parse_params,
+};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+pub(crate) use follow::follow;
+use record::Record;
+
+use crate::outgoing::Outgoing;
+use crate::{Server, output, questions};
+
+/// From a task's creation until it may be forgotten.
+const TTL: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How often a client is told to ask.
+const POLL: Duration = Duration::from_secs(2);
+/// Tasks kept in memory where there is no directory for them.
+const KEPT: usize = 1024;
+/// From one look for forgotten tasks to the next.
+const SWEEP: Duration = Duration::from_secs(3600);
+
+/// Whether a method is one that [`answer`] answers.
+pub(crate) fn answers(method: &str) -> bool {
+    matches!(method, "tasks/get" | "tasks/update" | "tasks/cancel")
+}
+
+/// Answers a method for `principal`. Blocks on the disk where a task or its thread has to be read.
+pub(crate) fn answer(
+    server: &Server,
+    principal: &str,
+    client: &ClientFacts,
+    method: &str,
+    params: Option<&RawValue>,
+) -> Result<Value, WireError> {
+    let tasks = &server.tasks;
+    match method {
+        "tasks/get" => {
+            let task = tasks.find(&parse_params::<TaskParams>(method, params)?.task_id, principal)?;
+            Ok(task.state(server).detailed())
+        }
+        "tasks/update" => {
+            let UpdateTaskParams { task_id, input_responses } = parse_params(method, params)?;
+            let task = tasks.find(&task_id, principal)?;
+            // Answers to what is not asked, or not any more, are ignored (SEP-2663).
+            if let Some(thread) = task.thread_in_memory(server) {
+                for (key, answer) in &input_responses {
+                    if let Ok(approval) = key.parse::<ApprovalId>() {
+                        let by = Decider::Client(client.name.clone());
+                        questions::settle(&thread, approval, questions::decision(answer), by);
+                    }
+                }
+            }
+            Ok(complete(Era::Modern, json!({})))
+        }
+        _ => {
+            let task = tasks.find(&parse_params::<TaskParams>(method, params)?.task_id, principal)?;
+            task.cancel(server);
+            Ok(complete(Era::Modern, json!({})))
+        }
+    }
+}
+
+/// The tasks of a server.
+pub(crate) struct Tasks {
+    /// Where they are kept; none keeps them in memory alone.
+    directory: Option<PathBuf>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Tasks whose turn is not over, and all of them where there is no directory.
+    open: HashMap<String, Arc<Task>>,
+    swept: Option<Instant>,
+}
+
+/// One task.
+pub(crate) struct Task {
+    directory: Option<PathBuf>,
+    state: Mutex<State>,
+}
+
+struct State {
+    record: Record,
+    /// What goes on, for a person.
+    message: Option<String>,
+    watchers: Vec<Watcher>,
+    /// When somebody last asked.
+    asked: Instant,
+}
+
+/// An open `subscriptions/listen` that wants news of a task.
+struct Watcher {
+    subscription: RequestId,
+    out: Weak<Outgoing>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Tasks {
+    /// Tasks that are kept in `directory`.
+    pub(crate) fn new(directory: Option<PathBuf>) -> Self {
+        Self { directory, inner: Mutex::default() }
+    }
+
+    /// Makes a task for a turn and writes it down.
+    pub(crate) fn create(
+        &self,
+        principal: &str,
+        thread: ThreadId,
+        turn: TurnId,
+        can_be_asked: bool,
+    ) -> std::io::Result<Arc<Task>> {
+        let record = Record::new(principal, thread, turn, can_be_asked);
+        if let Some(directory) = &self.directory {
+            record.write(directory)?;
+        }
+        let id = record.task_id.clone();
+        let task = Arc::new(Task::new(self.directory.clone(), record));
+        let mut inner = lock(&self.inner);
+        inner.open.insert(id, Arc::clone(&task));
+        self.forget_old(&mut inner);
+        Ok(task)
+    }
+
+    /// Forgets what may be forgotten, from time to time.
+    fn forget_old(&self, inner: &mut Inner) {
+        let Some(directory) = &self.directory else {
+            while inner.open.len() > KEPT {
+                let over = inner.open.values().filter(|task| task.is_over());
+                let Some(oldest) = over.min_by_key(|task| lock(&task.state).record.created_ms) else { return };
+                let id = lock(&oldest.state).record.task_id.clone();
+                inner.open.remove(&id);
+            }
+            return;
+        };
+        if inner.swept.is_some_and(|at| at.elapsed() < SWEEP) {
+            return;
+        }
+        inner.swept = Some(Instant::now());
+        let directory = directory.clone();
+        tokio::task::spawn_blocking(move || record::sweep(&directory, TTL));
+    }
+
+    /// The task of this id, if it is this principal's.
+    pub(crate) fn find(&self, id: &str, principal: &str) -> Result<Arc<Task>, WireError> {
+        let found = lock(&self.inner).open.get(id).cloned();
+        let task = found.or_else(|| {
+            let directory = self.directory.as_ref()?;
+            Some(Arc::new(Task::new(Some(directory.clone()), Record::read(directory, id)?)))
+        });
+        let not_found = || {
+            WireError::invalid_params(format!(
+                "taskId {id:?} names no task of yours; use the taskId of a result with resultType \"task\""
+            ))
+        };
+        let task = task.ok_or_else(not_found)?;
+        let mut state = lock(&task.state);
+        if state.record.principal != principal {
+            return Err(not_found());
+        }
+        if state.record.is_expired(TTL) {
+            return Err(WireError::invalid_params(format!("task {id} has expired")));
+        }
+        state.asked = Instant::now();
+        drop(state);
+        Ok(task)
+    }
+
+    fn forget(&self, task: &Task) {
+        if self.directory.is_some() {
+            let id = lock(&task.state).record.task_id.clone();
+            lock(&self.inner).open.remove(&id);
+        }
+    }
+}
+
+impl Task {
+    fn new(directory: Option<PathBuf>, record: Record) -> Self {
+        let state = State { record, message: None, watchers: Vec::new(), asked: Instant::now() };
+        Self { directory, state: Mutex::new(state) }
+    }
+
+    fn is_over(&self) -> bool {
+        let state = lock(&self.state);
+        state.record.cancelled || state.record.result.is_some()
+    }
+
+    fn can_be_asked(&self) -> bool {
+        lock(&self.state).record.can_be_asked
+    }
+
+    /// Its id.
+    pub(crate) fn id(&self) -> String {
+        lock(&self.state).record.task_id.clone()
+    }
+
+    /// How long nobody has asked for it or listened to it.
+    fn unasked_for(&self) -> Duration {
+        let mut state = lock(&self.state);
+        state.watchers.retain(Watcher::listens);
+        if state.watchers.is_empty() { state.asked.elapsed() } else { Duration::ZERO }
+    }
+
+    /// The work behind it, where that is in memory.
+    fn thread_in_memory(&self, server: &Server) -> Option<Arc<Thread>> {
+        let thread = lock(&self.state).record.thread_id;
+        server.manager.in_memory(thread)
+    }
+
+    /// How it stands. Blocks on the disk where its thread has to be read.
+    pub(crate) fn state(&self, server: &Server) -> TaskState {
+        let (thread_id, turn, settled, can_be_asked, mut shown) = {
+            let state = lock(&self.state);
+            let record = &state.record;
+            let mut shown = record.shown(TTL, POLL);
+            shown.status_message.clone_from(&state.message);
+            let settled = record.cancelled || record.result.is_some();
+            (record.thread_id, record.turn_id, settled, record.can_be_asked, shown)
+        };
+        if settled {
+            return shown;
+        }
+        let thread = match server.manager.get_or_load(thread_id) {
+            Ok(thread) => thread,
+            Err(CoreError::ThreadBusy { .. }) => {
+                shown.status_message = Some("another process works on it".to_owned());
+                return shown;
+            }
+            Err(error) => return self.end(server, lost(thread_id, &error.to_string())),
+        };
+        if let Some(result) = thread.result_of(turn) {
+            return self.end(server, output::ended(Era::Modern, &thread, &result));
+        }
+        let now = thread.attach().snapshot;
+        if now.running != Some(turn) && !now.queued.contains(&turn) {
+            // It may have ended in between.
+            return match thread.result_of(turn) {
+                Some(result) => self.end(server, output::ended(Era::Modern, &thread, &result)),
+                None => self.end(server, lost(thread_id, "the program ended before the turn did")),
+            };
+        }
+        if can_be_asked {
+            let asked = now.pending.iter().filter(|request| request.turn_id == turn);
+            shown.ask(asked.map(|request| (request.id.to_string(), questions::wording(request))));
+        }
+        shown
+    }
+
+    /// Notes the result of its turn, unless it was over before.
+    fn end(&self, server: &Server, result: Value) -> TaskState {
+        self.settle(server, |record| record.result = Some(result))
+    }
+
+    /// Cancels it, and ends its turn.
+    fn cancel(&self, server: &Server) {
+        self.settle(server, |record| record.cancelled = true);
+        let turn = lock(&self.state).record.turn_id;
+        if let Some(thread) = self.thread_in_memory(server)
+            && let Err(error) = thread.submit(Op::Interrupt { turn_id: Some(turn) })
+        {
+            tracing::debug!(%error, "the turn of a cancelled task was not there to interrupt");
+        }
+    }
+
+    fn settle(&self, server: &Server, end: impl FnOnce(&mut Record)) -> TaskState {
+        let mut state = lock(&self.state);
+        if state.record.cancelled || state.record.result.is_some() {
+            return state.record.shown(TTL, POLL);
+        }
+        end(&mut state.record);
+        state.record.touch();
+        state.message = None;
+        let shown = state.record.shown(TTL, POLL);
+        let written = self.directory.as_ref().map_or(Ok(()), |directory| state.record.write(directory));
+        state.tell(&shown);
+        drop(state);
+        match written {
+            Ok(()) => server.tasks.forget(self),
+            Err(error) => tracing::warn!(%error, "how a task ended could not be written; it is kept in memory"),
+        }
+        shown
+    }
+
+    /// Says what goes on to whoever listens.
+    fn progress(&self, server: &Server, message: Option<String>) {
+        if let Some(message) = message {
+            let mut state = lock(&self.state);
+            state.message = Some(message);
+            state.record.touch();
+        }
+        if lock(&self.state).watchers.is_empty() {
+            return;
+        }
+        // Read without the lock: the thread's own is taken within.
+        let shown = self.state(server);
+        if matches!(shown.status, TaskStatus::Working | TaskStatus::InputRequired) {
+            lock(&self.state).tell(&shown);
+        }
+    }
+
+    /// Tells a listener how it stands, and from now on each change.
+    pub(crate) fn watch(&self, server: &Server, subscription: &RequestId, out: &Arc<Outgoing>) {
+        let watcher = Watcher { subscription: subscription.clone(), out: Arc::downgrade(out) };
+        lock(&self.state).watchers.push(watcher);
+        // Afterwards, so that nothing is missed in between.
+        let shown = self.state(server);
+        Watcher { subscription: subscription.clone(), out: Arc::downgrade(out) }.tell(&shown, out);
+    }
+
+    /// Tells a listener no more.
+    pub(crate) fn unwatch(&self, subscription: &RequestId, out: &Arc<Outgoing>) {
+        let is_theirs = |watcher: &Watcher| {
+            watcher.subscription == *subscription && std::ptr::eq(watcher.out.as_ptr(), Arc::as_ptr(out))
+        };
+        lock(&self.state).watchers.retain(|watcher| !is_theirs(watcher));
+    }
+}
+
+impl State {
+    fn tell(&mut self, shown: &TaskState) {
+        self.watchers.retain(|watcher| match watcher.out.upgrade() {
+            Some(out) => {
+                watcher.tell(shown, &out);
+                true
+            }
+            None => false,
+        });
+    }
+}
+
+impl Watcher {
+    fn listens(&self) -> bool {
+        self.out.strong_count() > 0
+    }
+
+    /// What is not the end may be dropped for a client that does not read: more is to come.
+    fn tell(&self, shown: &TaskState, out: &Outgoing) {
+        let mut params = shown.params();
+        params["_meta"][crate::subscriptions::SUBSCRIPTION_ID] = json!(self.subscription);
+        let line = notification("notifications/tasks", &params);
+        match shown.status {
+            TaskStatus::Working => out.offer(line),
+            _ => out.push(line),
+        }
+    }
+}
+
+/// The result of a turn of which nothing is left but what its thread has.
+fn lost(thread: ThreadId, why: &str) -> Value {
+    let message = format!("{why}; what it did until then stands. Continue the thread with openoxide-reply");
+    output::failed_on(Era::Modern, thread.to_string(), CallStatus::Interrupted, &message)
+}

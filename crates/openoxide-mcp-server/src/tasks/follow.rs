@@ -1,0 +1,84 @@
+//! The tokio task behind a task: it visits the turn in the creator's place, notes what goes on, and writes the result down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openoxide_core::{Event, Op, Thread, TurnId};
+use openoxide_mcp_protocol::{CallStatus, Era};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Task;
+use crate::admission::Place;
+use crate::outgoing::Gate;
+use crate::visits::{Claim, Visit};
+use crate::{Server, output, questions, report};
+
+/// From one look whether anybody still asks to the next.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// Follows the turn of a task to its end. `alive` is dropped when the result is written.
+pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, alive: mpsc::Sender<()>) {
+    let Place { thread, turn, attachment, .. } = place;
+    let mut events = attachment.events;
+    let visit = server.visits.enter(thread.id(), turn, Gate::new().key(), task.can_be_asked());
+    put_questions(&server, &task, &thread, turn, &visit);
+    let mut look = interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let abandoned = server.manager.config().limits.abandoned_turn;
+    let result = loop {
+        // Cancel-safe: `next` takes an event only when it returns it, notifications keep their permit.
+        tokio::select! {
+            biased;
+            event = events.next() => {
+                let Some(event) = event else { break closed(&thread, turn) };
+                if event.turn_id() != turn {
+                    continue;
+                }
+                match &event {
+                    Event::TurnEnded { result, .. } => break output::ended(Era::Modern, &thread, result),
+                    Event::ApprovalRequested { .. } => put_questions(&server, &task, &thread, turn, &visit),
+                    Event::ApprovalSettled { id, .. } => server.visits.settled(thread.id(), turn, *id),
+                    _ => {}
+                }
+                let phase = report::phase_of(&event);
+                if phase.is_some() || matches!(event, Event::ApprovalSettled { .. }) {
+                    task.progress(&server, phase);
+                }
+            }
+            () = visit.reoffer.notified() => put_questions(&server, &task, &thread, turn, &visit),
+            _ = look.tick() => {
+                if abandoned.is_some_and(|limit| task.unasked_for() > limit) {
+                    tracing::info!(thread = %thread.id(), "a task that nobody asks for any more is ended");
+                    // The end of the turn is the news.
+                    drop(thread.submit(Op::Interrupt { turn_id: Some(turn) }));
+                }
+            }
+        }
+    };
+    task.end(&server, result);
+    drop(alive);
+}
+
+/// Has the strategy answer what nobody can be asked. What the creator can be asked is in the task's state.
+fn put_questions(server: &Server, task: &Task, thread: &Arc<Thread>, turn: TurnId, visit: &Visit) {
+    for request in thread.pending_approvals().iter().filter(|request| request.turn_id == turn) {
+        match visit.claim(request.id) {
+            Claim::NobodyAskable => questions::settle_unasked(server, thread, request),
+            Claim::Ask => task.progress(server, None),
+            Claim::Elsewhere => {}
+        }
+    }
+}
+
+/// The result where the thread was closed under the turn.
+fn closed(thread: &Thread, turn: TurnId) -> Value {
+    match thread.result_of(turn) {
+        Some(result) => output::ended(Era::Modern, thread, &result),
+        None => {
+            let why = "the thread was closed before the turn ended";
+            output::failed_on(Era::Modern, thread.id().to_string(), CallStatus::Interrupted, why)
+        }
+    }
+}
