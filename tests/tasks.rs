@@ -196,3 +196,18 @@ fn whoever_listens_is_told_how_it_goes() {
     assert_eq!(over["result"]["structuredContent"]["status"], "completed");
     assert!(house.work.path().join("asked.txt").exists());
 }
+
+#[test]
+fn a_host_that_gives_up_gets_an_answer_before_and_the_result_after() {
+    let house = House::new();
+    let mut server = Server::start_in(house.home.path(), json!({}), &["--max-wait", "0.2"]);
+    let call =
+        server.call("openoxide", json!({ "prompt": "run `sleep 0.8; touch slow.txt`", "cwd": house.work.path() }));
+    let running = server.result(call);
+    assert_eq!(running["status"], "running");
+    let thread = &running["threadId"];
+    let wait = server.call("openoxide-reply", json!({ "thread_id": thread, "wait_seconds": 50 }));
+    let over = server.result(wait);
+    assert_eq!((&over["status"], &over["threadId"]), (&json!("completed"), thread));
+    assert!(house.work.path().join("slow.txt").exists());
+}

@@ -92,6 +92,7 @@ pub(crate) struct McpServerTable {
     pub(crate) max_open_turns: Option<usize>,
     /// Prompts that wait on one thread.
     pub(crate) max_queued_turns: Option<usize>,
+    pub(crate) max_wait_sec: Option<u64>,
     /// The most that callers may ask for.
     max_sandbox: Option<SandboxMode>,
     /// The policy that asks least and that callers may still ask for.

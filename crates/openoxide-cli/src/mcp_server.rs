@@ -41,6 +41,18 @@ pub(crate) struct McpServerArgs {
     /// the rest, deny denies all.
     #[arg(long, value_name = "HOW", default_value = "auto-within-policy")]
     approval_fallback: Fallback,
+    /// Answer a call after this many seconds, with status "running" if its turn goes on; 0 never does. A call's own
+    /// wait_seconds goes before. Without it, hosts that are known to give up are answered in time.
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    max_wait: Option<Duration>,
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
+    match seconds {
+        0.0 => Ok(Duration::MAX),
+        _ => Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} s is no time to wait")),
+    }
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -115,13 +127,18 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         }
         expire_later(&core, &config.history);
         let manager = ThreadManager::new(core);
+        let configured = config.mcp_server.max_wait_sec.map(|seconds| match seconds {
+            0 => Duration::MAX,
+            _ => Duration::from_secs(seconds),
+        });
+        let max_wait = args.max_wait.or(configured);
         let kept = |name: &str| home.as_ref().filter(|_| is_kept).map(|home| home.join(name));
         let (state_key_file, tasks) = (kept("state.key"), kept("tasks"));
         let approval_strategy = match args.approval_fallback {
             Fallback::AutoWithinPolicy => ApprovalStrategy::AutoWithinPolicy,
             Fallback::Deny => ApprovalStrategy::DenyOnApproval,
         };
-        let server = Server::new(ServerConfig { manager, state_key_file, tasks, approval_strategy });
+        let server = Server::new(ServerConfig { manager, state_key_file, tasks, approval_strategy, max_wait });
         serve(tokio::io::stdin(), tokio::io::stdout(), server, stopped()?).await;
         anyhow::Ok(())
     })?;

@@ -8,6 +8,7 @@ mod admission;
 mod answers;
 mod calls;
 mod connection;
+mod hosts;
 mod offer;
 mod outgoing;
 mod output;

@@ -2,6 +2,7 @@
 //! a runner's.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use openoxide_mcp_protocol::request_state::Binding;
 use openoxide_mcp_protocol::tasks::tasks_not_declared;
@@ -19,6 +20,7 @@ use crate::admission::{self, Reply};
 use crate::answers::{Batch, Responder, Route};
 use crate::calls::Call;
 use crate::connection::Connection;
+use crate::hosts;
 use crate::outgoing::Gate;
 use crate::reader::{Input, Line, MAX_LINE};
 use crate::resources;
@@ -341,15 +343,13 @@ impl Processor {
             gate: Gate::new(),
             cancelled: tokio::sync::Notify::new(),
         });
-        let wait_seconds = tool_call.wait_seconds();
-        let task = Task {
-            connection: Arc::clone(connection),
-            open,
-            responder,
-            wait_seconds,
-            binding,
-            alive: self.alive.clone(),
-        };
+        let asked = tool_call.wait_seconds().map(wait_of);
+        let limit = asked.or(connection.server.max_wait).or_else(|| {
+            let (name, gets_progress) = (open.call.client.name.as_deref(), open.call.progress_token.is_some());
+            (era == Era::Legacy).then(|| hosts::wait(name, gets_progress)).flatten()
+        });
+        let task =
+            Task { connection: Arc::clone(connection), open, responder, limit, binding, alive: self.alive.clone() };
         let manager = Arc::clone(&connection.server.manager);
         match (parked, tool_call) {
             (Some((parked, answers)), _) => {
@@ -371,6 +371,11 @@ impl Processor {
             }
         }
     }
+}
+
+/// The time a call says it waits; more than can be told is more than anybody lives.
+fn wait_of(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
 /// Arguments in one form, however their sender ordered and spaced them.

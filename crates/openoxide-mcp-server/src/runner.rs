@@ -23,7 +23,7 @@ use crate::report::{HEARTBEAT, Reporter};
 use crate::tasks;
 use crate::visits::{Claim, Visit};
 
-/// The longest `wait_seconds`: a year. Longer is the same as no limit.
+/// The longest wait: a year. Longer is the same as no limit.
 const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What one runner is given.
@@ -31,8 +31,8 @@ pub(crate) struct Task {
     pub(crate) connection: Arc<Connection>,
     pub(crate) open: OpenCall,
     pub(crate) responder: Responder,
-    /// Answer after this many seconds even if the turn goes on.
-    pub(crate) wait_seconds: Option<f64>,
+    /// Answer after this time even if the turn goes on.
+    pub(crate) limit: Option<Duration>,
     /// The tool and canonical arguments, to bind a parked call to.
     pub(crate) binding: (String, String),
     /// Dropped when the call has its answer.
@@ -49,7 +49,7 @@ enum End {
 
 /// Runs a call to its answer. `admit` finds its place.
 pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Send) {
-    let Task { connection, open, responder, wait_seconds, binding, alive } = task;
+    let Task { connection, open, responder, limit, binding, alive } = task;
     let call = Arc::clone(&open.call);
     let work = async {
         match admit.await {
@@ -57,7 +57,7 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
             Admission::Place(place) if call.client.takes_tasks && call.era == Era::Modern => {
                 into_task(&connection, &call, *place, &alive, binding).await
             }
-            Admission::Place(place) => Stay::new(&connection, &call, *place, binding).run(wait_seconds).await,
+            Admission::Place(place) => Stay::new(&connection, &call, *place, binding).run(limit).await,
         }
     };
     let end = match AssertUnwindSafe(work).catch_unwind().await {
@@ -119,7 +119,7 @@ impl<'a> Stay<'a> {
         Self { connection, call, thread, turn, began, steer, binding, place: Some(attachment) }
     }
 
-    async fn run(mut self, wait_seconds: Option<f64>) -> End {
+    async fn run(mut self, limit: Option<Duration>) -> End {
         let Some(attachment) = self.place.take() else { return End::Cancelled };
         let (snapshot, mut events) = (attachment.snapshot, attachment.events);
         let visit = self.connection.server.visits.enter(
@@ -141,8 +141,7 @@ impl<'a> Stay<'a> {
             return End::Answer(answer);
         }
         let now = tokio::time::Instant::now();
-        let wait = wait_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let deadline = wait.filter(|wait| *wait < LONGEST_WAIT).map(|wait| now + wait);
+        let deadline = limit.filter(|limit| *limit < LONGEST_WAIT).map(|limit| now + limit);
         let mut heartbeat = interval_at(now + HEARTBEAT, HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {

@@ -27,6 +27,8 @@ pub struct ServerConfig {
     pub tasks: Option<PathBuf>,
     /// What becomes of questions that nobody can be asked.
     pub approval_strategy: ApprovalStrategy,
+    /// How long a call waits for its turn where it does not say; `None` is without limit but for known hosts' own.
+    pub max_wait: Option<Duration>,
 }
 
 /// What becomes of a question where no attached caller can be asked.
@@ -54,6 +56,7 @@ pub struct Server {
     pub(crate) manager: Arc<ThreadManager>,
     pub(crate) visits: Arc<Visits>,
     pub(crate) approval_strategy: ApprovalStrategy,
+    pub(crate) max_wait: Option<Duration>,
     pub(crate) tools: ToolSet,
     pub(crate) tasks: Tasks,
     /// Made at the first parked call.
@@ -65,13 +68,14 @@ impl Server {
     /// A server that nobody is connected to yet.
     #[must_use]
     pub fn new(config: ServerConfig) -> Arc<Self> {
-        let ServerConfig { manager, state_key_file, tasks, approval_strategy } = config;
+        let ServerConfig { manager, state_key_file, tasks, approval_strategy, max_wait } = config;
         Arc::new(Self {
             tools: ToolSet::new(offer::offer(manager.config())),
             manager,
             visits: Arc::default(),
             tasks: Tasks::new(tasks),
             approval_strategy,
+            max_wait,
             seal: OnceLock::new(),
             state_key_file,
         })

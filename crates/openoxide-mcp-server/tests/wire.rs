@@ -38,6 +38,7 @@ async fn start_with(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config))
         state_key_file: None,
         tasks: None,
         approval_strategy: ApprovalStrategy::default(),
+        max_wait: None,
     });
     let task = tokio::spawn(serve(reader, writer, agent, std::future::pending()));
     Server { client: Client::new(ours), cwd, task }

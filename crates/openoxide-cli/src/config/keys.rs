@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 /// Every key, dotted; `*` stands for one name of the user's, and a last `**` for whatever follows.
-pub(crate) const KNOWN: [&str; 51] = [
+pub(crate) const KNOWN: [&str; 52] = [
     "approval_policy",
     "compact_prompt",
     "history.max_age_days",
@@ -21,6 +21,7 @@ pub(crate) const KNOWN: [&str; 51] = [
     "mcp_server.max_queued_turns",
     "mcp_server.max_sandbox",
     "mcp_server.max_threads",
+    "mcp_server.max_wait_sec",
     "model",
     "model_auto_compact_token_limit",
     "model_context_window",
