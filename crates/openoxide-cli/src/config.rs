@@ -122,6 +122,11 @@ pub(crate) fn surroundings(state: Option<PathBuf>) -> Surroundings {
     Surroundings { home: set("HOME"), tmpdir: set("TMPDIR").filter(|path| path.is_absolute()), state }
 }
 
+/// What an environment variable holds.
+pub(crate) fn variable(name: &str) -> anyhow::Result<String> {
+    std::env::var(name).with_context(|| format!("the environment variable {name} is not set"))
+}
+
 /// The directory this process works in.
 pub(crate) fn current_directory() -> anyhow::Result<PathBuf> {
     std::env::current_dir().context("the current directory cannot be read; start in one that exists")

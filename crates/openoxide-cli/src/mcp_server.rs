@@ -1,4 +1,5 @@
-//! `openoxide mcp-server`: puts configuration, environment and standard streams together and serves one connection.
+//! `openoxide mcp-server`: puts configuration, environment and a door together and serves: one connection on the standard
+//! streams, or any number over HTTP.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,6 +10,8 @@ use openoxide_core::{ApprovalPolicy, Ceiling, Config as CoreConfig, JsonlStore, 
 use openoxide_mcp_server::{ApprovalStrategy, Server, ServerConfig, serve};
 use openoxide_sandbox::Launcher;
 use tokio::signal::unix::{SignalKind, signal};
+
+mod http;
 
 use crate::Global;
 use crate::config::ceiling::{self, Limits};
@@ -45,6 +48,8 @@ pub(crate) struct McpServerArgs {
     /// wait_seconds goes before. Without it, hosts that are known to give up are answered in time.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     max_wait: Option<Duration>,
+    #[command(flatten)]
+    http: http::HttpArgs,
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
@@ -66,8 +71,11 @@ impl McpServerArgs {
     fn ceiling(&self, config: &Config, cwd: &Path) -> anyhow::Result<Ceiling> {
         let mut all = Ceiling::default();
         config.mcp_server.limits().apply(&mut all, &ceiling::KEYS, cwd)?;
+        // Over the network nobody gets out of the sandbox unless the operator says so.
+        let is_open = self.http.listen.is_some() && config.mcp_server.limits().max_sandbox.is_none();
+        let by_door = is_open.then_some(SandboxMode::WorkspaceWrite);
         let flags = Limits {
-            max_sandbox: self.max_sandbox,
+            max_sandbox: self.max_sandbox.or(by_door),
             max_approval: self.max_approval,
             allow_roots: self.allow_root.clone(),
         };
@@ -138,9 +146,14 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
             Fallback::AutoWithinPolicy => ApprovalStrategy::AutoWithinPolicy,
             Fallback::Deny => ApprovalStrategy::DenyOnApproval,
         };
-        let server = Server::new(ServerConfig { manager, state_key_file, tasks, approval_strategy, max_wait });
-        serve(tokio::io::stdin(), tokio::io::stdout(), server, stopped()?).await;
-        anyhow::Ok(())
+        let agent = Server::new(ServerConfig { manager, state_key_file, tasks, approval_strategy, max_wait });
+        match &args.http.listen {
+            Some(address) => http::serve(address, &args.http, agent, stopped()?).await,
+            None => {
+                serve(tokio::io::stdin(), tokio::io::stdout(), agent, stopped()?).await;
+                Ok(())
+            }
+        }
     })?;
     // A read of stdin may still block one of the runtime's threads; it must not hold up the end.
     runtime.shutdown_background();

@@ -197,6 +197,7 @@ mod tests {
             base_instructions: None,
             developer_instructions: None,
             read_only_tools: false,
+            owner: None,
             tool_output_token_limit: None,
             project_doc_max_bytes: None,
             max_turn_tokens: None,

@@ -1,5 +1,7 @@
 //! News of threads for those who watch none of them in particular.
 
+use std::sync::Arc;
+
 use tokio::sync::broadcast;
 
 use crate::ThreadId;
@@ -8,10 +10,12 @@ use crate::ThreadId;
 const KEPT: usize = 256;
 
 /// A thread was begun, or a turn of it ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadChange {
     /// Which; none where news were missed and it may be any.
     pub id: Option<ThreadId>,
+    /// Whose it is, where the server has more than one user; none as well where it may be any.
+    pub owner: Option<Arc<str>>,
     /// Whether it was not there before.
     pub is_new: bool,
 }
@@ -27,9 +31,9 @@ impl Default for Changes {
 
 impl Changes {
     /// Gives news to whoever watches.
-    pub(crate) fn tell(&self, id: ThreadId, is_new: bool) {
+    pub(crate) fn tell(&self, id: ThreadId, owner: Option<Arc<str>>, is_new: bool) {
         // Without watchers it fails, which is fine.
-        let _ = self.0.send(ThreadChange { id: Some(id), is_new });
+        let _ = self.0.send(ThreadChange { id: Some(id), owner, is_new });
     }
 
     /// All news from now on.
@@ -46,7 +50,7 @@ impl ThreadChanges {
     pub async fn next(&mut self) -> Option<ThreadChange> {
         match self.0.recv().await {
             Ok(change) => Some(change),
-            Err(broadcast::error::RecvError::Lagged(_)) => Some(ThreadChange { id: None, is_new: true }),
+            Err(broadcast::error::RecvError::Lagged(_)) => Some(ThreadChange { id: None, owner: None, is_new: true }),
             Err(broadcast::error::RecvError::Closed) => None,
         }
     }
@@ -61,10 +65,10 @@ mod tests {
         let changes = Changes::default();
         let mut watcher = changes.watch();
         let id = ThreadId::new();
-        changes.tell(id, true);
-        assert_eq!(watcher.next().await, Some(ThreadChange { id: Some(id), is_new: true }));
-        (0..=KEPT).for_each(|_| changes.tell(id, false));
-        assert_eq!(watcher.next().await, Some(ThreadChange { id: None, is_new: true }));
+        changes.tell(id, None, true);
+        assert_eq!(watcher.next().await, Some(ThreadChange { id: Some(id), owner: None, is_new: true }));
+        (0..=KEPT).for_each(|_| changes.tell(id, None, false));
+        assert_eq!(watcher.next().await, Some(ThreadChange { id: None, owner: None, is_new: true }));
         drop(changes);
         while let Some(change) = watcher.next().await {
             assert_eq!(change.id, Some(id));

@@ -90,6 +90,7 @@ impl Config {
             base_instructions: None,
             developer_instructions: None,
             read_only_tools: false,
+            owner: None,
             tool_output_token_limit: None,
             project_doc_max_bytes: None,
             max_turn_tokens: None,
@@ -174,6 +175,9 @@ pub struct ThreadConfig {
     pub max_turn_seconds: Option<u64>,
     /// At most [`Limits::max_steps`].
     pub max_steps: Option<u32>,
+    /// Whose thread it is, where the server has more than one user; it is kept and told, and those who serve threads
+    /// decide by it.
+    pub owner: Option<Arc<str>>,
 }
 
 /// When a person is asked before something is done.

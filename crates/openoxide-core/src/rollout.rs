@@ -72,6 +72,9 @@ pub struct SessionMeta {
     /// The thread this one was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ThreadId>,
+    /// Whose it is, where the server has more than one user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// How the lines that follow are to be understood; see [`FORMAT`].
     #[serde(default = "first_format")]
     pub format: u32,
@@ -115,6 +118,7 @@ impl SessionMeta {
             developer_instructions: config.developer_instructions.clone(),
             read_only_tools: config.read_only_tools,
             forked_from: None,
+            owner: config.owner.as_deref().map(str::to_owned),
             format: FORMAT,
             overrides: Overrides {
                 tool_output_token_limit: config.tool_output_token_limit,
@@ -136,6 +140,7 @@ impl SessionMeta {
             developer_instructions: None,
             read_only_tools: false,
             forked_from: None,
+            owner: None,
             format: FORMAT,
             overrides: Overrides::default(),
         }

@@ -218,7 +218,7 @@ impl ThreadManager {
 
     /// What a thread ran with, if it still may.
     fn config_of(&self, restored: &Restored) -> Result<ThreadConfig, CoreError> {
-        let SessionMeta { cwd, base_instructions, developer_instructions, read_only_tools, overrides, .. } =
+        let SessionMeta { cwd, base_instructions, developer_instructions, read_only_tools, overrides, owner, .. } =
             &restored.meta;
         let defaults = self.core.config.thread_defaults();
         let context = restored.context.as_ref();
@@ -235,6 +235,7 @@ impl ThreadManager {
             max_turn_tokens: overrides.max_turn_tokens,
             max_turn_seconds: overrides.max_turn_seconds,
             max_steps: overrides.max_steps,
+            owner: owner.as_deref().map(Arc::from),
         };
         self.core.config.ceiling.check(&config)?;
         self.check_sandbox(&config)?;
@@ -265,13 +266,29 @@ impl ThreadManager {
         self.insert(ThreadId::new(), config, State::new(history, context_due), Rollout::Ephemeral)
     }
 
-    /// The threads that are kept, the one used last first, at most so many. Those in directories that the operator does not
-    /// allow are left out. Blocks on the disk.
-    pub fn summaries(&self, limit: usize) -> Result<Vec<ThreadSummary>, CoreError> {
+    /// The threads that are kept and `wanted`, the one used last first, at most so many. Those in directories that the
+    /// operator does not allow are left out. Blocks on the disk.
+    pub fn summaries(
+        &self,
+        limit: usize,
+        wanted: impl Fn(&ThreadSummary) -> bool,
+    ) -> Result<Vec<ThreadSummary>, CoreError> {
         let Some(home) = &self.core.config.home else { return Ok(Vec::new()) };
-        let found = crate::summaries(&JsonlStore::new(home), limit).map_err(|source| CoreError::Listing { source })?;
+        let store = JsonlStore::new(home);
         let ceiling = &self.core.config.ceiling;
-        Ok(found.into_iter().filter(|thread| ceiling.check_directory(&thread.cwd).is_ok()).collect())
+        let is_shown = |thread: &ThreadSummary| wanted(thread) && ceiling.check_directory(&thread.cwd).is_ok();
+        // As many are read as are shown where all are shown, which is the rule; else the rest is read as well.
+        let mut read = limit;
+        loop {
+            let found = crate::summaries(&store, read).map_err(|source| CoreError::Listing { source })?;
+            let was_all = found.len() < read;
+            let mut shown: Vec<_> = found.into_iter().filter(is_shown).collect();
+            if shown.len() >= limit || was_all || read == usize::MAX {
+                shown.truncate(limit);
+                return Ok(shown);
+            }
+            read = usize::MAX;
+        }
     }
 
     /// What was said and done on a thread, as far as it is written, whoever has it open. Blocks on the disk.

@@ -63,6 +63,8 @@ pub struct Transcript {
     pub model: String,
     /// When it began: RFC 3339, UTC.
     pub began: String,
+    /// Whose it is, where the server has more than one user.
+    pub owner: Option<String>,
     /// What happened, in order.
     pub entries: Vec<TranscriptEntry>,
 }
@@ -86,6 +88,7 @@ impl Transcript {
         match item {
             RolloutItem::SessionMeta(meta) => {
                 (self.id, self.cwd) = (meta.id.to_string(), meta.cwd.display().to_string());
+                self.owner = meta.owner;
             }
             RolloutItem::TurnContext(context) => self.model = context.model,
             RolloutItem::ResponseItem(item) => match &*item {

@@ -17,6 +17,8 @@ pub mod code {
     pub const INTERNAL_ERROR: i32 = -32603;
     /// The resource does not exist (2025-11-25 and earlier only).
     pub const RESOURCE_NOT_FOUND: i32 = -32002;
+    /// The HTTP headers do not say what the body says.
+    pub const HEADER_MISMATCH: i32 = -32020;
     /// The request needs a capability that its client does not declare; `data.requiredCapabilities` names it.
     pub const MISSING_CLIENT_CAPABILITY: i32 = -32021;
     /// The request's protocol version is not served; `data.supported` lists what is.

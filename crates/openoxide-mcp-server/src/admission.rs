@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::offer;
 use crate::output;
+use crate::principal::Principal;
 use crate::questions;
 
 /// A place on a turn.
@@ -59,7 +60,12 @@ fn placed(era: Era, thread: Arc<Thread>, submitted: Result<(Submitted, Attachmen
 }
 
 /// Starts a thread with its first turn. Blocks on the disk for a moment.
-pub(crate) fn start(manager: &Arc<ThreadManager>, era: Era, params: OpenoxideParams) -> Admission {
+pub(crate) fn start(
+    manager: &Arc<ThreadManager>,
+    principal: &Principal,
+    era: Era,
+    params: OpenoxideParams,
+) -> Admission {
     let defaults = manager.config().thread_defaults();
     let overrides = params.config.unwrap_or_default();
     let config = ThreadConfig {
@@ -75,18 +81,24 @@ pub(crate) fn start(manager: &Arc<ThreadManager>, era: Era, params: OpenoxidePar
         max_turn_tokens: overrides.max_turn_tokens,
         max_turn_seconds: overrides.max_turn_seconds,
         max_steps: overrides.max_steps,
+        owner: principal.owner(),
     };
     begin(manager.start_thread(config), era, params.prompt)
 }
 
 /// [`query`] where blocking holds nobody up.
-pub(crate) async fn query_in_background(manager: Arc<ThreadManager>, era: Era, params: QueryParams) -> Admission {
-    let asked = tokio::task::spawn_blocking(move || query(&manager, era, params)).await;
+pub(crate) async fn query_in_background(
+    manager: Arc<ThreadManager>,
+    principal: Principal,
+    era: Era,
+    params: QueryParams,
+) -> Admission {
+    let asked = tokio::task::spawn_blocking(move || query(&manager, &principal, era, params)).await;
     asked.unwrap_or_else(|_| Admission::Answer(tool_error(era, "the question could not be started; ask again")))
 }
 
 /// Starts a query on a thread of its own, or on a read-only fork. Blocks on the disk where the thread has to be read.
-fn query(manager: &Arc<ThreadManager>, era: Era, params: QueryParams) -> Admission {
+fn query(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: QueryParams) -> Admission {
     let Some(thread_id) = &params.thread_id else {
         let defaults = manager.config().thread_defaults();
         let config = ThreadConfig {
@@ -95,6 +107,7 @@ fn query(manager: &Arc<ThreadManager>, era: Era, params: QueryParams) -> Admissi
             sandbox: SandboxMode::ReadOnly,
             approval_policy: ApprovalPolicy::Never,
             read_only_tools: true,
+            owner: principal.owner(),
             ..defaults
         };
         return begin(manager.start_thread(config), era, params.query);
@@ -109,6 +122,10 @@ fn query(manager: &Arc<ThreadManager>, era: Era, params: QueryParams) -> Admissi
     };
     // The fork has what the original has.
     let config = fork.config();
+    if !principal.may_use(config.owner.as_deref()) {
+        let _ = fork.submit(Op::Shutdown);
+        return refused(era, &CoreError::ThreadNotFound { id });
+    }
     let refuse = |message: String| {
         // A thread on which nothing runs is closed at once.
         let _ = fork.submit(Op::Shutdown);
@@ -159,24 +176,28 @@ pub(crate) enum Reply {
 
 /// Continues a thread. Calls of one thread are admitted in the order in which this is called, also where the thread has
 /// to be loaded first.
-pub(crate) fn reply(manager: &Arc<ThreadManager>, era: Era, params: ReplyParams) -> Reply {
+pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: ReplyParams) -> Reply {
     let id = match thread_id(era, &params.thread_id) {
         Ok(id) => id,
         Err(answer) => return Reply::Now(answer),
     };
+    let principal = principal.clone();
     match manager.enter(id) {
-        Entrance::Open(thread) => Reply::Now(reply_on(&thread, era, params)),
+        Entrance::Open(thread) => Reply::Now(reply_on(&thread, &principal, era, params)),
         Entrance::Line(ticket) => Reply::Later(Box::pin(async move {
             let (thread, _pass) = ticket.open().await;
             match thread {
-                Ok(thread) => reply_on(&thread, era, params),
+                Ok(thread) => reply_on(&thread, &principal, era, params),
                 Err(error) => refused(era, &error),
             }
         })),
     }
 }
 
-fn reply_on(thread: &Arc<Thread>, era: Era, params: ReplyParams) -> Admission {
+fn reply_on(thread: &Arc<Thread>, principal: &Principal, era: Era, params: ReplyParams) -> Admission {
+    if !principal.may_use(thread.config().owner.as_deref()) {
+        return refused(era, &CoreError::ThreadNotFound { id: thread.id() });
+    }
     if params.close.unwrap_or_default() {
         return match thread.submit(Op::Shutdown) {
             Ok(_) => Admission::Answer(output::closed(era, thread)),

@@ -43,9 +43,12 @@ impl Batch {
     }
 }
 
-/// Where answers go.
+/// Where the answer to a request goes, and what else belongs to it.
 #[derive(Clone)]
-pub(crate) enum Route {
+pub struct Route(Way);
+
+#[derive(Clone)]
+enum Way {
     /// A line of its own.
     Line(Arc<Outgoing>),
     /// Part of a batch.
@@ -53,17 +56,38 @@ pub(crate) enum Route {
 }
 
 impl Route {
+    /// A line of its own.
+    pub(crate) fn line(out: Arc<Outgoing>) -> Self {
+        Self(Way::Line(out))
+    }
+
+    /// Part of a batch.
+    pub(crate) fn batch(batch: Arc<Batch>) -> Self {
+        Self(Way::Batch(batch))
+    }
+
     /// The queue that takes what belongs to the request.
-    pub(crate) fn out(&self) -> &Arc<Outgoing> {
-        match self {
-            Self::Line(out) => out,
-            Self::Batch(batch) => &batch.out,
+    pub fn out(&self) -> &Arc<Outgoing> {
+        match &self.0 {
+            Way::Line(out) => out,
+            Way::Batch(batch) => &batch.out,
+        }
+    }
+}
+
+impl Route {
+    /// Answers what is no request, under its id where that could be read.
+    pub(crate) fn refuse(&self, id: Option<&RequestId>, error: &WireError) {
+        let line = response::<serde_json::Value>(id, Err(error));
+        match &self.0 {
+            Way::Line(out) => out.answer(line, None),
+            Way::Batch(batch) => batch.add(Some(line)),
         }
     }
 }
 
 /// The right to answer one request, once. Dropped unused, it says nothing, which is what a cancelled request wants.
-pub(crate) struct Responder {
+pub struct Responder {
     id: RequestId,
     route: Route,
     is_answered: bool,
@@ -71,22 +95,22 @@ pub(crate) struct Responder {
 
 impl Responder {
     /// For the request `id`.
-    pub(crate) fn new(id: RequestId, route: Route) -> Self {
+    pub fn new(id: RequestId, route: Route) -> Self {
         Self { id, route, is_answered: false }
     }
 
     /// The queue that takes what belongs to the request.
-    pub(crate) fn out(&self) -> &Arc<Outgoing> {
+    pub fn out(&self) -> &Arc<Outgoing> {
         self.route.out()
     }
 
     /// The request.
-    pub(crate) fn id(&self) -> &RequestId {
+    pub fn id(&self) -> &RequestId {
         &self.id
     }
 
     /// Answers with a result or an error.
-    pub(crate) fn answer<T: Serialize>(mut self, outcome: Result<&T, &WireError>) {
+    pub fn answer<T: Serialize>(mut self, outcome: Result<&T, &WireError>) {
         self.send(outcome, None);
     }
 
@@ -105,9 +129,9 @@ impl Responder {
         if std::mem::replace(&mut self.is_answered, true) {
             return;
         }
-        match &self.route {
-            Route::Line(out) => out.answer(line, gate),
-            Route::Batch(batch) => batch.add(gate.is_none_or(Gate::is_open).then_some(line)),
+        match &self.route.0 {
+            Way::Line(out) => out.answer(line, gate),
+            Way::Batch(batch) => batch.add(gate.is_none_or(Gate::is_open).then_some(line)),
         }
     }
 }
@@ -117,9 +141,9 @@ impl Drop for Responder {
         if self.is_answered {
             return;
         }
-        match &self.route {
-            Route::Batch(batch) => batch.add(None),
-            Route::Line(out) => out.answered(),
+        match &self.route.0 {
+            Way::Batch(batch) => batch.add(None),
+            Way::Line(out) => out.answered(),
         }
     }
 }
@@ -134,7 +158,7 @@ mod tests {
     async fn a_batch_is_sent_whole_without_what_was_cancelled() {
         let out = Arc::new(Outgoing::default());
         let batch = Batch::new(Arc::clone(&out), 3);
-        let responder = |id| Responder::new(RequestId::Number(id), Route::Batch(Arc::clone(&batch)));
+        let responder = |id| Responder::new(RequestId::Number(id), Route::batch(Arc::clone(&batch)));
         let (one, two, three) = (responder(1), responder(2), responder(3));
         three.answer(Ok(&json!({})));
         drop(two);

@@ -53,6 +53,11 @@ impl Calls {
         self.lock().len()
     }
 
+    /// The requests of those that are open.
+    pub(crate) fn ids(&self) -> Vec<RequestId> {
+        self.lock().keys().cloned().collect()
+    }
+
     /// Enters a call.
     pub(crate) fn open(self: &Arc<Self>, call: Call) -> OpenCall {
         let call = Arc::new(call);

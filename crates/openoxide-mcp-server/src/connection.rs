@@ -3,21 +3,21 @@
 
 use std::sync::Arc;
 
+use openoxide_mcp_protocol::RequestId;
+
 use crate::Server;
 use crate::calls::Calls;
 use crate::outgoing::Outgoing;
+use crate::principal::Principal;
 use crate::questions::Questions;
 use crate::report::ConnectionLogLevel;
 use crate::subscriptions::Subscriptions;
-
-/// The principal of stdio: whoever started the process.
-pub(crate) const LOCAL: &str = "local";
 
 /// One connection; see the module.
 pub(crate) struct Connection {
     pub(crate) server: Arc<Server>,
     /// Who is at the other end.
-    pub(crate) principal: Arc<str>,
+    pub(crate) principal: Principal,
     /// Takes what belongs to no request.
     pub(crate) out: Arc<Outgoing>,
     pub(crate) calls: Arc<Calls>,
@@ -28,7 +28,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// A connection on which nothing was said yet.
-    pub(crate) fn new(server: Arc<Server>, principal: Arc<str>, out: Arc<Outgoing>) -> Arc<Self> {
+    pub(crate) fn new(server: Arc<Server>, principal: Principal, out: Arc<Outgoing>) -> Arc<Self> {
         Arc::new(Self {
             server,
             principal,
@@ -38,5 +38,27 @@ impl Connection {
             log_level: Arc::default(),
             subscriptions: Arc::default(),
         })
+    }
+
+    /// Ends a request for its client: nothing more is said for it, and its runner decides what becomes of the turn.
+    pub(crate) fn cancel(&self, id: &RequestId) {
+        self.subscriptions.cancel(id);
+        if let Some(call) = self.calls.take(id) {
+            call.out.silence(&call.gate);
+            call.cancelled.notify_one();
+        }
+    }
+
+    /// Whether a request is open.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.calls.len() > 0 || self.subscriptions.is_listened_to()
+    }
+
+    /// Cancels every request.
+    pub(crate) fn close(&self) {
+        self.subscriptions.close();
+        for id in self.calls.ids() {
+            self.cancel(&id);
+        }
     }
 }

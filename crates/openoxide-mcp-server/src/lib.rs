@@ -2,16 +2,20 @@
 //!
 //! Four kinds of task: the reader takes lines from stdin, the processor routes them, a runner serves each `tools/call`,
 //! and the writer is the only one that touches stdout. [`serve`] starts them over any pair of byte streams, so that
-//! stdio and the in-memory duplex of the tests are the same server.
+//! stdio and the in-memory duplex of the tests are the same server. [`serve_http`] brings the same processor the messages of
+//! any number of clients.
 
 mod admission;
 mod answers;
 mod calls;
 mod connection;
+mod door;
 mod hosts;
+mod http;
 mod offer;
 mod outgoing;
 mod output;
+mod principal;
 mod processor;
 mod questions;
 mod reader;
@@ -26,5 +30,10 @@ mod tasks;
 mod visits;
 mod writer;
 
+pub use answers::{Responder, Route};
+pub use door::{Service, Session};
+pub use http::{HttpConfig, Token, serve_http};
+pub use outgoing::Outgoing;
+pub use principal::Principal;
 pub use server::{ApprovalStrategy, Server, ServerConfig};
 pub use stdio::serve;

@@ -55,7 +55,7 @@ struct Queue {
 
 /// The queue. One writer task drains it; everybody else pushes.
 #[derive(Default)]
-pub(crate) struct Outgoing {
+pub struct Outgoing {
     /// Whether it ends with the answer it is for.
     is_for_one_answer: bool,
     queue: Mutex<Queue>,
@@ -78,8 +78,7 @@ impl Outgoing {
 
     /// Queues the answer to a request, which may end the queue.
     pub(crate) fn answer(&self, line: Vec<u8>, gate: Option<&Gate>) {
-        self.put(line, gate);
-        self.answered();
+        self.put(line, gate, self.is_for_one_answer);
     }
 
     /// Notes that there is no more to come for a request.
@@ -89,24 +88,40 @@ impl Outgoing {
         }
     }
 
+    /// Whether no more can be queued.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// Whether no more can be queued, and all was taken.
+    pub(crate) fn is_done(&self) -> bool {
+        let queue = self.lock();
+        queue.closed && queue.lines.is_empty()
+    }
+
     /// Queues a message that must not be lost: an answer, a question, an end.
-    pub(crate) fn push(&self, line: Vec<u8>) {
-        self.put(line, None);
+    pub fn push(&self, line: Vec<u8>) {
+        self.put(line, None, false);
     }
 
     /// The same for a message of a call; nothing is queued once the call's gate is closed.
     pub(crate) fn push_for(&self, gate: &Gate, line: Vec<u8>) {
-        self.put(line, Some(gate));
+        self.put(line, Some(gate), false);
     }
 
-    fn put(&self, mut line: Vec<u8>, gate: Option<&Gate>) {
+    fn put(&self, mut line: Vec<u8>, gate: Option<&Gate>, is_last: bool) {
         // A long line may wait for a slow client; what it was written into can be twice as large.
         if line.len() > LONG {
             line.shrink_to_fit();
         }
         let mut queue = self.lock();
-        if queue.closed || gate.is_some_and(|gate| !gate.is_open()) {
+        if queue.closed {
             return;
+        }
+        queue.closed = is_last;
+        if gate.is_some_and(|gate| !gate.is_open()) {
+            drop(queue);
+            return self.filled.notify_one();
         }
         queue.bytes += line.len();
         queue.lines.push_back((gate.map_or(0, Gate::key), line));

@@ -20,8 +20,9 @@ use crate::admission::{self, Reply};
 use crate::answers::{Batch, Responder, Route};
 use crate::calls::Call;
 use crate::connection::Connection;
+use crate::door::Session;
 use crate::hosts;
-use crate::outgoing::Gate;
+use crate::outgoing::{Gate, Outgoing};
 use crate::reader::{Input, Line, MAX_LINE};
 use crate::resources;
 use crate::runner::{self, Task};
@@ -54,50 +55,46 @@ impl Processor {
 
     /// Serves lines until the reader drops its end.
     pub(crate) async fn run(mut self, mut lines: mpsc::Receiver<Input>) {
+        let route = Route::line(Arc::clone(&self.connection.out));
         while let Some(input) = lines.recv().await {
-            self.handle_line(&input.line);
+            self.handle_line(&input.line, &route);
         }
     }
 
-    fn handle_line(&mut self, line: &Line) {
+    fn handle_line(&mut self, line: &Line, route: &Route) {
         let line = match line {
             Line::Whole(line) if line.trim_ascii().is_empty() => return,
             Line::Whole(line) => line,
             Line::TooLong(head) => {
                 let message = format!("the line is longer than {MAX_LINE} bytes; put long material in a file");
                 let error = WireError::invalid_request(message);
-                return self.refuse(EnvelopeError { id: salvage_id(head), error });
+                return route.refuse(salvage_id(head).as_ref(), &error);
             }
         };
         match parse_line(line) {
-            Ok(Envelope::Batch(entries)) => self.handle_batch(entries),
-            Ok(message) => self.handle_message(message, &Route::Line(Arc::clone(&self.connection.out))),
-            Err(error) => self.refuse(error),
+            Ok(message) => self.handle(message, route),
+            Err(error) => route.refuse(error.id.as_ref(), &error.error),
         }
     }
 
-    fn refuse(&self, error: EnvelopeError) {
-        self.connection.out.push(response::<Value>(error.id.as_ref(), Err(&error.error)));
-    }
-
-    fn handle_batch(&mut self, entries: Vec<Result<Envelope, EnvelopeError>>) {
+    fn handle_batch(&mut self, entries: Vec<Result<Envelope, EnvelopeError>>, out: &Arc<Outgoing>) {
         if self.legacy.as_ref().is_none_or(|legacy| legacy.version != BATCH_VERSION) {
             let message = format!("batches exist in protocol version {BATCH_VERSION} alone; send one message a line");
-            return self.refuse(EnvelopeError { id: None, error: WireError::invalid_request(message) });
+            return Route::line(Arc::clone(out)).refuse(None, &WireError::invalid_request(message));
         }
         let wants_answer =
             |entry: &Result<Envelope, _>| matches!(entry, Err(_) | Ok(Envelope::Request { .. } | Envelope::Batch(_)));
         let count = entries.iter().filter(|entry| wants_answer(entry)).count();
         if count == 0 {
             for entry in entries.into_iter().flatten() {
-                self.handle_message(entry, &Route::Line(Arc::clone(&self.connection.out)));
+                self.handle_message(entry, &Route::line(Arc::clone(out)));
             }
             return;
         }
-        let batch = Batch::new(Arc::clone(&self.connection.out), count);
+        let batch = Batch::new(Arc::clone(out), count);
         for entry in entries {
             match entry {
-                Ok(message) => self.handle_message(message, &Route::Batch(Arc::clone(&batch))),
+                Ok(message) => self.handle_message(message, &Route::batch(Arc::clone(&batch))),
                 Err(error) => batch.add(Some(response::<Value>(error.id.as_ref(), Err(&error.error)))),
             }
         }
@@ -113,9 +110,7 @@ impl Processor {
             Envelope::Response { id, outcome } => self.connection.questions.answered(&id, outcome),
             Envelope::Batch(_) => {
                 let error = WireError::invalid_request("a batch inside a batch");
-                if let Route::Batch(batch) = route {
-                    batch.add(Some(response::<Value>(None, Err(&error))));
-                }
+                route.refuse(None, &error);
             }
         }
     }
@@ -123,7 +118,7 @@ impl Processor {
     fn handle_notification(&self, method: &str, params: Option<&RawValue>) {
         match method {
             "notifications/cancelled" => match parse_params::<CancelledParams>(method, params) {
-                Ok(cancelled) => self.cancel(&cancelled.request_id),
+                Ok(cancelled) => self.connection.cancel(&cancelled.request_id),
                 Err(error) => tracing::debug!(%error, "a malformed cancellation is ignored"),
             },
             "notifications/initialized" | "notifications/roots/list_changed" | "notifications/progress" => {}
@@ -131,25 +126,16 @@ impl Processor {
         }
     }
 
-    /// Ends a call for its client: nothing more is said for it, and its runner decides what becomes of the turn.
-    fn cancel(&self, id: &RequestId) {
-        self.connection.subscriptions.cancel(id);
-        if let Some(call) = self.connection.calls.take(id) {
-            call.out.silence(&call.gate);
-            call.cancelled.notify_one();
-        }
-    }
-
     fn handle_request(&mut self, responder: Responder, method: &str, params: Option<&RawValue>) {
-        if method == "initialize" {
-            let outcome = self.initialize(params);
-            return responder.answer(outcome.as_ref());
-        }
         let meta = match RequestMeta::parse(params) {
             Ok(meta) => meta,
             Err(error) => return responder.answer::<Value>(Err(&error)),
         };
         let era = if meta.modern.is_some() { Era::Modern } else { Era::Legacy };
+        if era == Era::Legacy && method == "initialize" {
+            let outcome = self.initialize(params);
+            return responder.answer(outcome.as_ref());
+        }
         if era == Era::Legacy && self.legacy.is_none() && method != "ping" {
             let message = "the request carries no _meta of protocol version 2026-07-28, and initialize has not been \
                            sent; do either";
@@ -180,7 +166,7 @@ impl Processor {
             return responder.answer::<Value>(Err(&tasks_not_declared()));
         }
         let Connection { server, principal, .. } = &*self.connection;
-        let (server, principal) = (Arc::clone(server), Arc::clone(principal));
+        let (server, principal) = (Arc::clone(server), principal.clone());
         let (method, params, client) = (method.to_owned(), params.map(ToOwned::to_owned), client.clone());
         let alive = self.alive.clone();
         tokio::task::spawn_blocking(move || {
@@ -203,8 +189,8 @@ impl Processor {
 
     /// Has news of threads told from now on.
     fn watch(&self) {
-        let Connection { subscriptions, out, server, .. } = &*self.connection;
-        subscriptions.run(out, || server.manager.changes());
+        let Connection { subscriptions, out, principal, server, .. } = &*self.connection;
+        subscriptions.run(out, principal, || server.manager.changes());
     }
 
     /// Answers what has to be read from the disk, on a thread for it.
@@ -213,10 +199,11 @@ impl Processor {
             self.watch();
             self.connection.subscriptions.listed();
         }
-        let (manager, method) = (Arc::clone(&self.connection.server.manager), method.to_owned());
+        let Connection { server, principal, .. } = &*self.connection;
+        let (manager, principal, method) = (Arc::clone(&server.manager), principal.clone(), method.to_owned());
         let (params, alive) = (params.map(ToOwned::to_owned), self.alive.clone());
         tokio::task::spawn_blocking(move || {
-            let outcome = resources::answer(&manager, &method, params.as_deref(), era == Era::Modern);
+            let outcome = resources::answer(&manager, &principal, &method, params.as_deref(), era == Era::Modern);
             responder.answer(outcome.map(|result| complete(era, result)).as_ref());
             drop(alive);
         });
@@ -316,7 +303,7 @@ impl Processor {
             (Era::Modern, Some(state), answers) => {
                 match connection.server.open_state(
                     &state,
-                    &Binding { principal: &connection.principal, tool: &binding.0, arguments: &binding.1 },
+                    &Binding { principal: &connection.principal.to_string(), tool: &binding.0, arguments: &binding.1 },
                 ) {
                     Ok(parked) => Some((parked, answers.unwrap_or_default())),
                     Err(error) => return responder.answer::<Value>(Err(&error)),
@@ -351,6 +338,7 @@ impl Processor {
         let task =
             Task { connection: Arc::clone(connection), open, responder, limit, binding, alive: self.alive.clone() };
         let manager = Arc::clone(&connection.server.manager);
+        let principal = connection.principal.clone();
         match (parked, tool_call) {
             (Some((parked, answers)), _) => {
                 let admission = admission::retry(&manager, &parked, &answers, task.open.call.client.name.clone());
@@ -358,18 +346,43 @@ impl Processor {
             }
             (None, ToolCall::Reply(params)) => {
                 // Here and not in the runner: prompts of one thread queue in the order they came.
-                match admission::reply(&manager, era, params) {
+                match admission::reply(&manager, &principal, era, params) {
                     Reply::Now(admission) => tokio::spawn(runner::run(task, std::future::ready(admission))),
                     Reply::Later(admission) => tokio::spawn(runner::run(task, admission)),
                 };
             }
             (None, ToolCall::Start(params)) => {
-                tokio::spawn(runner::run(task, async move { admission::start(&manager, era, params) }));
+                tokio::spawn(runner::run(task, async move { admission::start(&manager, &principal, era, params) }));
             }
             (None, ToolCall::Query(params)) => {
-                tokio::spawn(runner::run(task, admission::query_in_background(manager, era, params)));
+                tokio::spawn(runner::run(task, admission::query_in_background(manager, principal, era, params)));
             }
         }
+    }
+}
+
+impl Session for Processor {
+    fn handle(&mut self, message: Envelope, route: &Route) {
+        match message {
+            Envelope::Batch(entries) => self.handle_batch(entries, route.out()),
+            message => self.handle_message(message, route),
+        }
+    }
+
+    fn cancel(&self, id: &RequestId) {
+        self.connection.cancel(id);
+    }
+
+    fn is_busy(&self) -> bool {
+        self.connection.is_busy()
+    }
+
+    fn end_subscriptions(&self) {
+        self.connection.subscriptions.close();
+    }
+
+    fn close(&self) {
+        self.connection.close();
     }
 }
 

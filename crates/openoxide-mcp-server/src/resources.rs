@@ -2,10 +2,12 @@
 //! `openoxide://threads/{id}/diff` what its turns changed. They are read from the disk, so none of it is for the processor's
 //! own task.
 
-use openoxide_core::{CoreError, ErrorKind, ThreadChange, ThreadId, ThreadManager};
+use openoxide_core::{CoreError, ErrorKind, ThreadChange, ThreadId, ThreadManager, ThreadSummary};
 use openoxide_mcp_protocol::{WireError, code, parse_params};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+
+use crate::principal::Principal;
 
 /// Threads on one page of the list.
 const PAGE: usize = 100;
@@ -24,13 +26,14 @@ pub(crate) fn answers(method: &str) -> bool {
 /// Answers a method. Blocks on the disk.
 pub(crate) fn answer(
     manager: &ThreadManager,
+    principal: &Principal,
     method: &str,
     params: Option<&RawValue>,
     modern: bool,
 ) -> Result<Value, WireError> {
     let mut result = match method {
-        "resources/list" => list(manager, params)?,
-        _ => read(manager, params, modern)?,
+        "resources/list" => list(manager, principal, params)?,
+        _ => read(manager, principal, params, modern)?,
     };
     if modern {
         // Threads grow, and are nobody else's business.
@@ -70,7 +73,7 @@ pub(crate) fn templates() -> Value {
     ])
 }
 
-fn list(manager: &ThreadManager, params: Option<&RawValue>) -> Result<Value, WireError> {
+fn list(manager: &ThreadManager, principal: &Principal, params: Option<&RawValue>) -> Result<Value, WireError> {
     #[derive(serde::Deserialize)]
     struct Params {
         cursor: Option<String>,
@@ -84,7 +87,7 @@ fn list(manager: &ThreadManager, params: Option<&RawValue>) -> Result<Value, Wir
     };
     // One more than the page tells whether there is a next.
     let end = from.saturating_add(PAGE);
-    let threads = manager.summaries(end.saturating_add(1)).map_err(|error| internal(&error))?;
+    let threads = manager.summaries(end.saturating_add(1), theirs(principal)).map_err(|error| internal(&error))?;
     let mut resources = Vec::new();
     if from == 0 {
         resources.push(json!({
@@ -112,28 +115,41 @@ fn list(manager: &ThreadManager, params: Option<&RawValue>) -> Result<Value, Wir
     Ok(result)
 }
 
-fn read(manager: &ThreadManager, params: Option<&RawValue>, modern: bool) -> Result<Value, WireError> {
+fn read(
+    manager: &ThreadManager,
+    principal: &Principal,
+    params: Option<&RawValue>,
+    modern: bool,
+) -> Result<Value, WireError> {
     #[derive(serde::Deserialize)]
     struct Params {
         uri: String,
     }
     let uri = parse_params::<Params>("resources/read", params)?.uri;
     let (text, kind) = if uri == ALL {
-        (all(manager)?, JSON)
+        (all(manager, principal)?, JSON)
     } else {
         let (id, is_diff) = named(&uri).ok_or_else(|| not_found(&uri, modern, "no such resource"))?;
         let transcript = manager.transcript(id).map_err(|error| match error.kind() {
             ErrorKind::Input | ErrorKind::Denied => not_found(&uri, modern, &error.to_string()),
             _ => internal(&error),
         })?;
+        if !principal.may_use(transcript.owner.as_deref()) {
+            return Err(not_found(&uri, modern, "no such thread"));
+        }
         if is_diff { (transcript.diffs(), DIFF) } else { (transcript.text(), TEXT) }
     };
     Ok(json!({ "contents": [{ "uri": uri, "mimeType": kind, "text": text }] }))
 }
 
+/// Which threads somebody sees.
+fn theirs(principal: &Principal) -> impl Fn(&ThreadSummary) -> bool {
+    |thread| principal.may_use(thread.owner.as_deref())
+}
+
 /// The list as a document.
-fn all(manager: &ThreadManager) -> Result<String, WireError> {
-    let threads = manager.summaries(PAGE).map_err(|error| internal(&error))?;
+fn all(manager: &ThreadManager, principal: &Principal) -> Result<String, WireError> {
+    let threads = manager.summaries(PAGE, theirs(principal)).map_err(|error| internal(&error))?;
     let list: Vec<Value> = threads
         .iter()
         .map(|thread| {

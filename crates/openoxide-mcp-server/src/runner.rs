@@ -222,7 +222,8 @@ impl<'a> Stay<'a> {
             approvals: parked.iter().map(|(id, _)| id.clone()).collect(),
         };
         let (tool, arguments) = &self.binding;
-        let binding = Binding { principal: &self.connection.principal, tool, arguments };
+        let principal = self.connection.principal.to_string();
+        let binding = Binding { principal: &principal, tool, arguments };
         Some(input_required(parked, self.connection.server.seal(&state, &binding)))
     }
 

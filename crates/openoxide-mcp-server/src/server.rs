@@ -1,14 +1,21 @@
 //! What every connection of a process shares: the threads, who is attached to them, and what the operator decided.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use openoxide_core::ThreadManager;
 use openoxide_mcp_protocol::WireError;
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall, StateSeal};
 use openoxide_mcp_protocol::tools::ToolSet;
+use tokio::sync::mpsc;
 
+use crate::connection::Connection;
+use crate::door::{Service, Session};
+use crate::outgoing::Outgoing;
+use crate::principal::Principal;
+use crate::processor::Processor;
 use crate::tasks::Tasks;
 use crate::visits::Visits;
 use crate::{offer, state_key};
@@ -51,8 +58,20 @@ impl ApprovalStrategy {
     }
 }
 
+impl Service for Server {
+    fn connect(&self, principal: Principal, out: Arc<Outgoing>, alive: mpsc::Sender<()>) -> Box<dyn Session> {
+        let this = self.this.upgrade().expect("whoever connects holds the server");
+        Box::new(Processor::new(Connection::new(this, principal, out), alive))
+    }
+
+    fn shut_down(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.manager.shutdown())
+    }
+}
+
 /// One agent behind any number of connections; see the module.
 pub struct Server {
+    this: Weak<Self>,
     pub(crate) manager: Arc<ThreadManager>,
     pub(crate) visits: Arc<Visits>,
     pub(crate) approval_strategy: ApprovalStrategy,
@@ -69,7 +88,8 @@ impl Server {
     #[must_use]
     pub fn new(config: ServerConfig) -> Arc<Self> {
         let ServerConfig { manager, state_key_file, tasks, approval_strategy, max_wait } = config;
-        Arc::new(Self {
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
             tools: ToolSet::new(offer::offer(manager.config())),
             manager,
             visits: Arc::default(),

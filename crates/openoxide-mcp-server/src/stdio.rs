@@ -7,8 +7,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-use crate::connection::{Connection, LOCAL};
+use crate::connection::Connection;
 use crate::outgoing::Outgoing;
+use crate::principal::Principal;
 use crate::processor::Processor;
 use crate::{Server, reader, writer};
 
@@ -23,7 +24,7 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let out = Arc::new(Outgoing::default());
-    let connection = Connection::new(Arc::clone(&server), LOCAL.into(), Arc::clone(&out));
+    let connection = Connection::new(Arc::clone(&server), Principal::Local, Arc::clone(&out));
     let (lines, input) = reader::channel();
     let reader = tokio::spawn(reader::read_lines(reader, lines, Arc::clone(&out)));
     let mut writer = tokio::spawn(writer::write_lines(writer, Arc::clone(&out)));

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::answers::Responder;
 use crate::connection::Connection;
 use crate::outgoing::Outgoing;
+use crate::principal::Principal;
 use crate::resources;
 use crate::tasks::Task;
 
@@ -68,6 +69,11 @@ impl Subscriptions {
     /// Whether an open request of this id listens.
     pub(crate) fn contains(&self, id: &RequestId) -> bool {
         self.lock().listeners.iter().any(|listener| listener.responder.id() == id)
+    }
+
+    /// Whether any request listens.
+    pub(crate) fn is_listened_to(&self) -> bool {
+        !self.lock().listeners.is_empty()
     }
 
     /// `resources/subscribe`.
@@ -177,13 +183,22 @@ impl Subscriptions {
     }
 
     /// Starts the task that tells, once. Within a tokio runtime.
-    pub(crate) fn run(self: &Arc<Self>, out: &Arc<Outgoing>, changes: impl FnOnce() -> ThreadChanges) {
+    pub(crate) fn run(
+        self: &Arc<Self>,
+        out: &Arc<Outgoing>,
+        principal: &Principal,
+        changes: impl FnOnce() -> ThreadChanges,
+    ) {
         if std::mem::replace(&mut self.lock().is_running, true) {
             return;
         }
         let (this, out, mut changes) = (Arc::downgrade(self), Arc::clone(out), changes());
+        let principal = principal.clone();
         tokio::spawn(async move {
             while let Some(change) = changes.next().await {
+                if change.id.is_some() && !principal.may_use(change.owner.as_deref()) {
+                    continue;
+                }
                 out.room().await;
                 let Some(subscriptions) = this.upgrade() else { return };
                 subscriptions.tell(&out, &change);

@@ -24,6 +24,7 @@ pub(crate) use follow::follow;
 use record::Record;
 
 use crate::outgoing::Outgoing;
+use crate::principal::Principal;
 use crate::{Server, output, questions};
 
 /// From a task's creation until it may be forgotten.
@@ -43,7 +44,7 @@ pub(crate) fn answers(method: &str) -> bool {
 /// Answers a method for `principal`. Blocks on the disk where a task or its thread has to be read.
 pub(crate) fn answer(
     server: &Server,
-    principal: &str,
+    principal: &Principal,
     client: &ClientFacts,
     method: &str,
     params: Option<&RawValue>,
@@ -124,12 +125,12 @@ impl Tasks {
     /// Makes a task for a turn and writes it down.
     pub(crate) fn create(
         &self,
-        principal: &str,
+        principal: &Principal,
         thread: ThreadId,
         turn: TurnId,
         can_be_asked: bool,
     ) -> std::io::Result<Arc<Task>> {
-        let record = Record::new(principal, thread, turn, can_be_asked);
+        let record = Record::new(&principal.to_string(), thread, turn, can_be_asked);
         if let Some(directory) = &self.directory {
             record.write(directory)?;
         }
@@ -161,7 +162,7 @@ impl Tasks {
     }
 
     /// The task of this id, if it is this principal's.
-    pub(crate) fn find(&self, id: &str, principal: &str) -> Result<Arc<Task>, WireError> {
+    pub(crate) fn find(&self, id: &str, principal: &Principal) -> Result<Arc<Task>, WireError> {
         let found = lock(&self.inner).open.get(id).cloned();
         let task = found.or_else(|| {
             let directory = self.directory.as_ref()?;
@@ -174,7 +175,7 @@ impl Tasks {
         };
         let task = task.ok_or_else(not_found)?;
         let mut state = lock(&task.state);
-        if state.record.principal != principal {
+        if state.record.principal != principal.to_string() {
             return Err(not_found());
         }
         if state.record.is_expired(TTL) {

@@ -190,12 +190,13 @@ fn find(store: &JsonlStore, wanted: &str) -> anyhow::Result<ThreadId> {
 
 fn list(out: &mut impl std::io::Write, store: &JsonlStore, args: &ListArgs) -> anyhow::Result<()> {
     let found = summaries(store, args.limit).context("the threads cannot be listed")?;
-    for ThreadSummary { id, bytes, modified, cwd, prompt } in found {
+    for ThreadSummary { id, bytes, modified, cwd, prompt, owner } in found {
         let when = time::OffsetDateTime::from(modified);
         if args.json {
             let when = when.format(&time::format_description::well_known::Rfc3339)?;
             let id = id.to_string();
-            let object = json!({ "id": id, "modified": when, "bytes": bytes, "cwd": cwd, "prompt": prompt });
+            let object =
+                json!({ "id": id, "modified": when, "bytes": bytes, "cwd": cwd, "prompt": prompt, "owner": owner });
             writeln!(out, "{object}")?;
             continue;
         }

@@ -14,15 +14,17 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;mar
 
 /// The page.
 pub(super) fn render(transcript: &Transcript) -> String {
-    let Transcript { id, cwd, model, began, entries } = transcript;
+    let Transcript { id, cwd, model, began, owner, entries } = transcript;
+    let owner = owner.as_ref().map(|owner| format!(", of {owner}")).unwrap_or_default();
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>Thread {id}</title><style>{STYLE}</style></head>\n\
-         <body><h1>Thread {id}</h1>\n<p class=\"note\">{} in {}, since {}</p>\n",
+         <body><h1>Thread {id}</h1>\n<p class=\"note\">{} in {}, since {}{}</p>\n",
         escape(model),
         escape(cwd),
         escape(began),
+        escape(&owner),
         id = escape(id),
     );
     for entry in entries {
@@ -116,6 +118,7 @@ mod tests {
             cwd: evil.into(),
             model: evil.into(),
             began: evil.into(),
+            owner: Some(evil.into()),
             entries: vec![
                 TranscriptEntry::Person(evil.into()),
                 TranscriptEntry::Agent(evil.into()),
@@ -130,7 +133,7 @@ mod tests {
         };
         let page = render(&transcript);
         assert!(!page.contains("<script") && !page.contains('\u{202e}') && !page.contains('\u{7}'), "{page}");
-        assert_eq!(page.matches("&lt;script&gt;").count(), 16);
+        assert_eq!(page.matches("&lt;script&gt;").count(), 17);
         assert!(page.contains("default-src 'none'"));
         assert!(page.contains("<span class=\"add\">+&lt;script"));
     }

@@ -34,6 +34,8 @@ pub struct ThreadSummary {
     pub cwd: PathBuf,
     /// The first line of its first prompt, cut at 200 characters.
     pub prompt: String,
+    /// Whose it is, where the server has more than one user.
+    pub owner: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -41,6 +43,8 @@ struct Entry {
     id: ThreadId,
     cwd: PathBuf,
     prompt: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
 }
 
 /// The threads used last, the latest first, at most so many.
@@ -68,7 +72,7 @@ pub fn summaries(store: &JsonlStore, limit: usize) -> io::Result<Vec<ThreadSumma
                 entry
             }
         };
-        found.push(ThreadSummary { id, bytes, modified, cwd: entry.cwd, prompt: entry.prompt });
+        found.push(ThreadSummary { id, bytes, modified, cwd: entry.cwd, prompt: entry.prompt, owner: entry.owner });
     }
     if let Err(error) = keep(&path, &fresh, lines > 2 * count + 100) {
         tracing::debug!("the index of threads was not written: {error}");
@@ -103,11 +107,11 @@ fn keep(path: &Path, fresh: &[Entry], is_stale: bool) -> io::Result<()> {
 
 /// Reads on to the first prompt; whether there is one.
 fn head(path: &Path, id: ThreadId) -> io::Result<(Entry, bool)> {
-    let mut entry = Entry { id, cwd: PathBuf::new(), prompt: String::new() };
+    let mut entry = Entry { id, cwd: PathBuf::new(), prompt: String::new(), owner: None };
     for line in BufReader::new(File::open(path)?).lines().take(HEAD_LINES) {
         let Ok(line) = serde_json::from_str::<RolloutLine>(&line?) else { continue };
         match line.item {
-            RolloutItem::SessionMeta(meta) => entry.cwd = meta.cwd,
+            RolloutItem::SessionMeta(meta) => (entry.cwd, entry.owner) = (meta.cwd, meta.owner),
             RolloutItem::ResponseItem(item) => {
                 if let HistoryItem::Message { role: Role::User, text } = &*item
                     && !instructions::is_ours(text)

@@ -215,7 +215,7 @@ impl Thread {
         self.record_end(&result);
         let (is_kept, is_new) = (lock(&self.rollout).is_open(), lock(&self.state).results.is_empty());
         if is_kept {
-            self.core.changes.tell(self.id, is_new);
+            self.core.changes.tell(self.id, self.config.owner.clone(), is_new);
         }
         let result = Arc::new(result);
         let mut state = lock(&self.state);

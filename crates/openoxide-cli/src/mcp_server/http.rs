@@ -1,0 +1,144 @@
+//! `--listen` and what belongs to it: the address, tokens, and the names that are let in.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use openoxide_mcp_server::{HttpConfig, Server, Token, serve_http};
+use tokio::net::TcpListener;
+
+/// Whose token it is where no name is given.
+const UNNAMED: &str = "default";
+
+/// Arguments of the HTTP door.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Streamable HTTP")]
+pub(super) struct HttpArgs {
+    /// Serve Streamable HTTP here instead of the standard streams: `http://127.0.0.1:PORT`, path /mcp; port 0 takes a free
+    /// one. The most that callers may ask for is then workspace-write, unless --max-sandbox says otherwise.
+    #[arg(long, value_name = "URL")]
+    pub(super) listen: Option<String>,
+    /// Bearer tokens, one a line: NAME TOKEN. Each name owns its threads. Only the user may read the file.
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    token_file: Option<PathBuf>,
+    /// The environment variable that holds a bearer token.
+    #[arg(long, value_name = "VARIABLE", requires = "listen")]
+    token_env: Option<String>,
+    /// A name that Host may hold, beside the loopback's own. Repeatable.
+    #[arg(long, value_name = "NAME", requires = "listen")]
+    allow_host: Vec<String>,
+    /// A page that may call from a browser, such as `https://ide.example`. Repeatable.
+    #[arg(long, value_name = "ORIGIN", requires = "listen")]
+    allow_origin: Vec<String>,
+    /// Requests a second that each caller may send.
+    #[arg(long, value_name = "COUNT", requires = "listen", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    rate_limit: u32,
+}
+
+/// Serves until `stop`.
+pub(super) async fn serve(
+    url: &str,
+    args: &HttpArgs,
+    agent: Arc<Server>,
+    stop: impl Future<Output = ()> + Send,
+) -> anyhow::Result<()> {
+    let address = address_of(url)?;
+    let config = HttpConfig {
+        tokens: tokens(args)?,
+        allowed_hosts: args.allow_host.clone(),
+        allowed_origins: args.allow_origin.clone(),
+        requests_per_second: args.rate_limit,
+        ..HttpConfig::default()
+    };
+    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+    // The port may have been the system's choice.
+    eprintln!("openoxide: listening on http://{}/mcp", listener.local_addr()?);
+    serve_http(listener, agent, config, stop).await.context("the HTTP server has failed")
+}
+
+/// The address in `http://ADDRESS:PORT`, with `/mcp` or without.
+fn address_of(url: &str) -> anyhow::Result<SocketAddr> {
+    let rest = url.strip_prefix("http://").unwrap_or(url);
+    let rest = rest.strip_suffix("/mcp").or_else(|| rest.strip_suffix('/')).unwrap_or(rest);
+    let rest = rest.replace("localhost:", "127.0.0.1:");
+    rest.parse().with_context(|| {
+        format!(
+            "--listen is {url:?}; allowed: http://IP:PORT, for example http://127.0.0.1:8765 (TLS is a proxy's work)"
+        )
+    })
+}
+
+fn tokens(args: &HttpArgs) -> anyhow::Result<Vec<Token>> {
+    let mut tokens = Vec::new();
+    if let Some(variable) = &args.token_env {
+        let secret = crate::config::variable(variable).context("--token-env")?;
+        tokens.push(token(UNNAMED, secret.trim()).with_context(|| format!("--token-env {variable}"))?);
+    }
+    if let Some(file) = &args.token_file {
+        tokens.extend(tokens_in(file).with_context(|| format!("--token-file {}", file.display()))?);
+    }
+    Ok(tokens)
+}
+
+fn tokens_in(file: &Path) -> anyhow::Result<Vec<Token>> {
+    let mode = std::fs::metadata(file)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        bail!("others may read it (mode {:o}); run `chmod 600` on it", mode & 0o777);
+    }
+    let mut tokens = Vec::new();
+    for line in std::fs::read_to_string(file)?.lines() {
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
+            [] => {}
+            [first, ..] if first.starts_with('#') => {}
+            [secret] => tokens.push(token(UNNAMED, secret)?),
+            [name, secret] => tokens.push(token(name, secret)?),
+            _ => bail!("a line has more than a name and a token"),
+        }
+    }
+    if tokens.is_empty() {
+        bail!("it holds no token; a line is NAME TOKEN");
+    }
+    Ok(tokens)
+}
+
+fn token(name: &str, secret: &str) -> anyhow::Result<Token> {
+    Token::new(name, secret).map_err(anyhow::Error::msg)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_an_ip_and_a_port() {
+        for (url, expected) in [
+            ("http://127.0.0.1:8765", "127.0.0.1:8765"),
+            ("http://localhost:0/mcp", "127.0.0.1:0"),
+            ("http://[::1]:80/", "[::1]:80"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
+        ] {
+            assert_eq!(address_of(url).unwrap().to_string(), expected);
+        }
+        for wrong in ["https://127.0.0.1:1", "http://127.0.0.1", "http://example.com:80", "8080"] {
+            assert!(address_of(wrong).unwrap_err().to_string().contains("http://IP:PORT"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_token_file_is_private_and_names_who() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("tokens");
+        let secret = "0123456789abcdefghijklmnop";
+        std::fs::write(&file, format!("# who may\n\nada {secret}\n{secret}x\n")).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(tokens_in(&file).unwrap_err().to_string().contains("chmod 600"));
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(tokens_in(&file).unwrap().len(), 2);
+        for (text, why) in [("", "no token"), ("a b c", "more than"), ("ada short", "random")] {
+            std::fs::write(&file, text).unwrap();
+            assert!(tokens_in(&file).unwrap_err().to_string().contains(why), "{text}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Between the doors (a pair of streams, HTTP) and what serves the messages that come through them.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use openoxide_mcp_protocol::{Envelope, RequestId};
+use tokio::sync::mpsc;
+
+use crate::answers::Route;
+use crate::outgoing::Outgoing;
+use crate::principal::Principal;
+
+/// Serves any number of connections.
+pub trait Service: Send + Sync + 'static {
+    /// A connection of `principal`. `out` takes what belongs to none of its requests, and `alive` is dropped by each of
+    /// its tasks as it ends.
+    fn connect(&self, principal: Principal, out: Arc<Outgoing>, alive: mpsc::Sender<()>) -> Box<dyn Session>;
+
+    /// Ends whatever goes on, so that every request has its answer soon.
+    fn shut_down(&self) -> BoxFuture<'_, ()>;
+}
+
+/// Serves one connection.
+pub trait Session: Send {
+    /// Takes a message. Never blocks; requests are answered by `route` in their time.
+    fn handle(&mut self, message: Envelope, route: &Route);
+
+    /// Ends a request for its client: nothing more is said for it.
+    fn cancel(&self, id: &RequestId);
+
+    /// Whether a request is open.
+    fn is_busy(&self) -> bool;
+
+    /// Tells listeners that there is no more to come.
+    fn end_subscriptions(&self);
+
+    /// Cancels every request.
+    fn close(&self);
+}

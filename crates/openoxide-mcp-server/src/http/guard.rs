@@ -1,0 +1,257 @@
+//! Who may come in: the place a request comes from, the token it carries, and how often.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use openoxide_mcp_protocol::WireError;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use super::{HttpConfig, refusal};
+use crate::principal::Principal;
+
+/// The fewest characters of a token: 128 bits take 22 in base64.
+const SHORTEST_TOKEN: usize = 22;
+
+/// A bearer token and whose it is. Only its digest is kept.
+#[derive(Clone)]
+pub struct Token {
+    name: Arc<str>,
+    digest: [u8; 32],
+}
+
+/// Without its digest.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Token {
+    /// The token `secret` of whoever is called `name`.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong: a name that is empty or holds what no word holds, or a secret that could be
+    /// guessed. It never shows the secret.
+    pub fn new(name: &str, secret: &str) -> Result<Self, String> {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+        if name.is_empty() || !name.chars().all(is_word) {
+            return Err(format!("{name:?} is no name for a token; use letters, digits and -_.@"));
+        }
+        if secret.len() < SHORTEST_TOKEN || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!(
+                "the token of {name} has {} characters; use at least {SHORTEST_TOKEN} random visible ones, for example \
+                 the output of `openssl rand -base64 24`",
+                secret.len()
+            ));
+        }
+        Ok(Self { name: name.into(), digest: Sha256::digest(secret).into() })
+    }
+}
+
+/// Keeps the door.
+pub(super) struct Guard {
+    tokens: Vec<Token>,
+    /// Names that `Host` may hold; none where any will do.
+    hosts: Option<Vec<String>>,
+    origins: Vec<String>,
+    takes_loopback_origins: bool,
+    rate: f64,
+    buckets: Mutex<HashMap<Principal, Bucket>>,
+}
+
+/// Requests that may still come, and when that was so.
+struct Bucket {
+    left: f64,
+    at: Instant,
+}
+
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+impl Guard {
+    /// A guard for this address.
+    pub(super) fn new(config: &HttpConfig, address: SocketAddr) -> Self {
+        let is_loopback = address.ip().is_loopback();
+        let loopback = || LOOPBACK.iter().map(|name| (*name).to_owned());
+        let named = || config.allowed_hosts.iter().map(|name| name.to_ascii_lowercase());
+        // A page that a name was rebound for has no token. Without tokens the name is all there is to go by.
+        let hosts = match is_loopback || !config.allowed_hosts.is_empty() {
+            true => Some(loopback().chain(named()).collect()),
+            false => None,
+        };
+        Self {
+            tokens: config.tokens.clone(),
+            hosts,
+            origins: config.allowed_origins.iter().map(|origin| origin.trim_end_matches('/').to_owned()).collect(),
+            takes_loopback_origins: is_loopback,
+            rate: f64::from(config.requests_per_second),
+            buckets: Mutex::default(),
+        }
+    }
+
+    /// Lets a request in, or says why not.
+    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<Principal, Box<Response>> {
+        self.check_place(headers)?;
+        let principal = self.principal(headers)?;
+        self.check_rate(&principal)?;
+        Ok(principal)
+    }
+
+    /// Where a request comes from: 403 for a name or a page that was not let in (DNS rebinding).
+    pub(super) fn check_place(&self, headers: &HeaderMap) -> Result<(), Box<Response>> {
+        let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("(not ASCII)"));
+        if let Some(allowed) = &self.hosts {
+            let host = text(header::HOST).unwrap_or_default();
+            if !allowed.iter().any(|name| name.eq_ignore_ascii_case(without_port(host))) {
+                let message = format!("Host is {host:?}; allowed: {}. Allow it with --allow-host", allowed.join(", "));
+                return Err(Box::new(refusal(StatusCode::FORBIDDEN, &WireError::invalid_request(message))));
+            }
+        }
+        if let Some(origin) = text(header::ORIGIN)
+            && !self.takes_origin(origin)
+        {
+            let message = format!("Origin {origin:?} is not allowed; allow it with --allow-origin");
+            return Err(Box::new(refusal(StatusCode::FORBIDDEN, &WireError::invalid_request(message))));
+        }
+        Ok(())
+    }
+
+    fn takes_origin(&self, origin: &str) -> bool {
+        if self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
+            return true;
+        }
+        let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        self.takes_loopback_origins
+            && host.is_some_and(|host| LOOPBACK.iter().any(|name| name.eq_ignore_ascii_case(without_port(host))))
+    }
+
+    /// Whose token it is: 401 for none of ours.
+    fn principal(&self, headers: &HeaderMap) -> Result<Principal, Box<Response>> {
+        if self.tokens.is_empty() {
+            return Ok(Principal::Local);
+        }
+        let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let given = given.and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+        });
+        let mut found = None;
+        if let Some(given) = given {
+            let digest: [u8; 32] = Sha256::digest(given).into();
+            // Each is compared, whichever fits: how long it takes tells nothing.
+            for token in &self.tokens {
+                if bool::from(token.digest.ct_eq(&digest)) {
+                    found = Some(Principal::Token(Arc::clone(&token.name)));
+                }
+            }
+        }
+        found.ok_or_else(|| {
+            let error = WireError::invalid_request("a bearer token of this server is needed in Authorization");
+            let mut response = refusal(StatusCode::UNAUTHORIZED, &error);
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            Box::new(response)
+        })
+    }
+
+    /// 429 for more than the rate.
+    fn check_rate(&self, principal: &Principal) -> Result<(), Box<Response>> {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let full = 2.0 * self.rate;
+        let bucket = buckets.entry(principal.clone()).or_insert(Bucket { left: full, at: now });
+        bucket.left = full.min(bucket.left + now.duration_since(bucket.at).as_secs_f64() * self.rate);
+        bucket.at = now;
+        if bucket.left < 1.0 {
+            let message = format!("more than {} requests a second; ask more slowly", self.rate);
+            let mut response = refusal(StatusCode::TOO_MANY_REQUESTS, &WireError::invalid_request(message));
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            return Err(Box::new(response));
+        }
+        bucket.left -= 1.0;
+        Ok(())
+    }
+}
+
+/// The name in `name:port`; an IPv6 address keeps its brackets.
+fn without_port(host: &str) -> &str {
+    let end = host.rfind(']').map_or(0, |at| at + 1);
+    host[end..].find(':').map_or(host, |at| &host[..end + at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "abcdefghijklmnopqrstuvwxyz012345";
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| ((*name).parse().unwrap(), HeaderValue::from_str(value).unwrap())).collect()
+    }
+
+    fn status(result: Result<Principal, Box<Response>>) -> u16 {
+        result.map_or_else(|refused| refused.status().as_u16(), |_| 200)
+    }
+
+    #[test]
+    fn a_rebound_name_or_a_foreign_page_is_kept_out() {
+        let guard = Guard::new(&HttpConfig::default(), "127.0.0.1:80".parse().unwrap());
+        for (host, origin, expected) in [
+            ("127.0.0.1:80", None, 200),
+            ("LOCALHOST:80", Some("http://localhost:3000"), 200),
+            ("[::1]:80", Some("http://[::1]"), 200),
+            ("evil.example", None, 403),
+            ("localhost.evil.example:80", None, 403),
+            ("127.0.0.1:80", Some("http://evil.example"), 403),
+            ("127.0.0.1:80", Some("null"), 403),
+            ("127.0.0.1:80", Some("http://localhost.evil.example"), 403),
+        ] {
+            let mut pairs = vec![("host", host)];
+            pairs.extend(origin.map(|origin| ("origin", origin)));
+            assert_eq!(status(guard.admit(&headers(&pairs))), expected, "{host} {origin:?}");
+        }
+        let named = HttpConfig {
+            allowed_hosts: vec!["agent.example".to_owned()],
+            allowed_origins: vec!["https://ide.example/".to_owned()],
+            ..HttpConfig::default()
+        };
+        let guard = Guard::new(&named, "127.0.0.1:80".parse().unwrap());
+        let from = [("host", "agent.example"), ("origin", "https://ide.example")];
+        assert_eq!(status(guard.admit(&headers(&from))), 200);
+    }
+
+    #[test]
+    fn a_token_tells_who_it_is_and_others_are_kept_out() {
+        let tokens = vec![Token::new("ada", SECRET).unwrap(), Token::new("bob", &SECRET.to_uppercase()).unwrap()];
+        let guard = Guard::new(&HttpConfig { tokens, ..HttpConfig::default() }, "0.0.0.0:80".parse().unwrap());
+        let admit = |value: &str| guard.admit(&headers(&[("host", "any"), ("authorization", value)]));
+        assert_eq!(admit(&format!("Bearer {SECRET}")).unwrap(), Principal::Token("ada".into()));
+        assert_eq!(admit(&format!("bearer {}", SECRET.to_uppercase())).unwrap(), Principal::Token("bob".into()));
+        for wrong in ["", "Bearer", "Bearer x", SECRET, &format!("Basic {SECRET}"), &format!("Bearer {SECRET}x")] {
+            assert_eq!(status(admit(wrong)), 401, "{wrong}");
+        }
+        assert_eq!(status(guard.admit(&headers(&[("host", "any")]))), 401);
+    }
+
+    #[test]
+    fn a_token_that_could_be_guessed_is_refused_without_being_shown() {
+        for (name, secret) in [("ada", "hunter2"), ("a b", SECRET), ("", SECRET), ("ada", &format!("{SECRET} x"))] {
+            let error = Token::new(name, secret).unwrap_err();
+            assert!(!error.contains("hunter2") && !error.contains(SECRET), "{error}");
+        }
+    }
+
+    #[test]
+    fn more_than_the_rate_is_held_up_for_each_alone() {
+        let config = HttpConfig { requests_per_second: 2, ..HttpConfig::default() };
+        let guard = Guard::new(&config, "127.0.0.1:80".parse().unwrap());
+        let here = headers(&[("host", "localhost")]);
+        let passed = (0..10).filter(|_| guard.admit(&here).is_ok()).count();
+        assert!((4..=5).contains(&passed), "{passed}");
+        assert!(guard.check_rate(&Principal::Token("ada".into())).is_ok());
+    }
+}

@@ -1,0 +1,59 @@
+//! Modern requests: each a connection of its own, cancelled when its response is not wanted any more.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use openoxide_mcp_protocol::{Envelope, RequestId, WireError};
+
+use super::stream::{EventStream, OnStop, Sending, respond};
+use super::{Door, refusal};
+use crate::answers::Route;
+use crate::door::Session;
+use crate::outgoing::Outgoing;
+use crate::principal::Principal;
+
+/// Cancels a request unless it is answered.
+struct CancelOnDrop {
+    session: Arc<Mutex<Box<dyn Session>>>,
+    id: RequestId,
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner).cancel(&self.id);
+    }
+}
+
+/// Answers a message.
+pub(super) async fn answer(door: &Arc<Door>, principal: Principal, message: Envelope) -> Result<Response, Response> {
+    let id = match &message {
+        Envelope::Request { id, .. } => id.clone(),
+        // The revision has no notification from clients over HTTP; one that comes says nothing to us.
+        Envelope::Notification { .. } => return Ok(StatusCode::ACCEPTED.into_response()),
+        Envelope::Response { .. } | Envelope::Batch(_) => {
+            let error = WireError::invalid_request("a body of this version is one request or one notification");
+            return Err(refusal(StatusCode::BAD_REQUEST, &error));
+        }
+    };
+    let out = Outgoing::for_one_answer();
+    let mut session = door.service.connect(principal, Arc::clone(&out), door.alive.clone());
+    session.handle(message, &Route::line(Arc::clone(&out)));
+    let session = Arc::new(Mutex::new(session));
+    let listening = Arc::clone(&session);
+    let on_stop = OnStop {
+        stopping: door.stopping.clone(),
+        act: Box::new(move || listening.lock().unwrap_or_else(PoisonError::into_inner).end_subscriptions()),
+    };
+    let guard = CancelOnDrop { session, id };
+    let sending = Sending {
+        events: EventStream::new(String::new(), out, 0),
+        from: 0,
+        numbered: false,
+        primed: false,
+        until: None,
+        on_stop: Some(on_stop),
+        _guard: Some(Box::new(guard)),
+    };
+    Ok(respond(sending).await)
+}

@@ -1,0 +1,180 @@
+//! Legacy sessions: which there are, whose they are, and when they end.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::stream::EventStream;
+use crate::door::Session;
+use crate::outgoing::Outgoing;
+use crate::principal::Principal;
+
+/// Bytes of each stream that can be read again.
+const KEPT: usize = 256 << 10;
+/// Streams of a session that have ended and can still be read again.
+const ENDED: usize = 16;
+/// Names the stream of what belongs to no request.
+const STANDALONE: &str = "0";
+
+/// One session.
+pub(super) struct LegacySession {
+    id: String,
+    principal: Principal,
+    /// The revision agreed on.
+    pub(super) version: String,
+    /// Serves its messages.
+    pub(super) session: Mutex<Box<dyn Session>>,
+    out: Arc<Outgoing>,
+    standalone: Arc<EventStream>,
+    /// The streams of requests, oldest first.
+    streams: Mutex<VecDeque<Arc<EventStream>>>,
+    next_stream: AtomicU64,
+    used: Mutex<Instant>,
+    /// Counts the readers of the stand-alone stream; the latest is the one.
+    reader: watch::Sender<u64>,
+}
+
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl LegacySession {
+    /// Its id, for `Mcp-Session-Id`.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// A stream for a request, which ends with its answer.
+    pub(super) fn new_stream(&self) -> (Arc<Outgoing>, Arc<EventStream>) {
+        let out = Outgoing::for_one_answer();
+        let name = self.next_stream.fetch_add(1, Ordering::Relaxed).to_string();
+        let events = EventStream::new(name, Arc::clone(&out), KEPT);
+        let mut streams = lock(&self.streams);
+        streams.push_back(Arc::clone(&events));
+        let mut over = streams.iter().filter(|stream| stream.is_ended()).count().saturating_sub(ENDED);
+        streams.retain(|stream| {
+            let goes = over > 0 && stream.is_ended();
+            over -= usize::from(goes);
+            !goes
+        });
+        (out, events)
+    }
+
+    /// The stream and number that an event id names.
+    pub(super) fn resume(&self, event_id: &str) -> Option<(Arc<EventStream>, u64)> {
+        let (name, number) = event_id.split_once('-')?;
+        let number = number.parse().ok()?;
+        if name == STANDALONE {
+            return Some((Arc::clone(&self.standalone), number));
+        }
+        let found = lock(&self.streams).iter().find(|stream| stream.name() == name).cloned();
+        Some((found?, number))
+    }
+
+    /// The stream of what belongs to no request, for a new reader; the one before is let go.
+    pub(super) fn read_standalone(&self) -> (Arc<EventStream>, watch::Receiver<u64>) {
+        self.reader.send_modify(|count| *count += 1);
+        (Arc::clone(&self.standalone), self.reader.subscribe())
+    }
+
+    fn end(&self) {
+        lock(&self.session).close();
+        self.out.close();
+    }
+}
+
+/// Every session.
+pub(super) struct Sessions {
+    max: usize,
+    idle: Duration,
+    all: Mutex<HashMap<String, Arc<LegacySession>>>,
+}
+
+impl Sessions {
+    /// At most so many, each unused for so long at most.
+    pub(super) fn new(max: usize, idle: Duration) -> Self {
+        Self { max, idle, all: Mutex::default() }
+    }
+
+    /// Whether another may begin.
+    pub(super) fn has_room(&self) -> bool {
+        if lock(&self.all).len() < self.max {
+            return true;
+        }
+        self.tidy();
+        lock(&self.all).len() < self.max
+    }
+
+    /// A session that is not found until it is [`Sessions::enter`]ed.
+    pub(super) fn prepare(
+        &self,
+        principal: Principal,
+        version: String,
+        connect: impl FnOnce(Arc<Outgoing>) -> Box<dyn Session>,
+    ) -> Arc<LegacySession> {
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).expect("the system has random numbers");
+        let out = Arc::new(Outgoing::default());
+        Arc::new(LegacySession {
+            id: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            principal,
+            version,
+            session: Mutex::new(connect(Arc::clone(&out))),
+            standalone: EventStream::new(STANDALONE.to_owned(), Arc::clone(&out), KEPT),
+            out,
+            streams: Mutex::default(),
+            next_stream: AtomicU64::new(1),
+            used: Mutex::new(Instant::now()),
+            reader: watch::Sender::new(0),
+        })
+    }
+
+    /// Lets a session be found.
+    pub(super) fn enter(&self, session: Arc<LegacySession>) {
+        lock(&self.all).insert(session.id.clone(), session);
+    }
+
+    /// The session of this id, if it is this principal's.
+    pub(super) fn find(&self, id: &str, principal: &Principal) -> Option<Arc<LegacySession>> {
+        let session = lock(&self.all).get(id).filter(|session| session.principal == *principal).cloned()?;
+        *lock(&session.used) = Instant::now();
+        Some(session)
+    }
+
+    /// Ends a session: its requests are cancelled, and it is not found any more.
+    pub(super) fn remove(&self, session: &LegacySession) {
+        lock(&self.all).remove(&session.id);
+        session.end();
+    }
+
+    /// Ends sessions that nobody uses.
+    pub(super) fn tidy(&self) {
+        let idle: Vec<_> = {
+            let all = lock(&self.all);
+            let is_idle = |session: &&Arc<LegacySession>| {
+                lock(&session.used).elapsed() >= self.idle
+                    && session.reader.receiver_count() == 0
+                    && !lock(&session.session).is_busy()
+            };
+            all.values().filter(is_idle).cloned().collect()
+        };
+        idle.iter().for_each(|session| self.remove(session));
+    }
+
+    /// Tells the listeners of every session that there is no more to come.
+    pub(super) fn end_subscriptions(&self) {
+        for session in lock(&self.all).values() {
+            lock(&session.session).end_subscriptions();
+            session.out.close();
+        }
+    }
+
+    /// Ends all.
+    pub(super) fn close_all(&self) {
+        let all = std::mem::take(&mut *lock(&self.all));
+        all.values().for_each(|session| session.end());
+    }
+}

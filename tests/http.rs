@@ -1,0 +1,426 @@
+//! Streamable HTTP on the real server: both eras, who is let in, streams that break off, and how it ends.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test starts programs, and fails by panicking")]
+
+mod support;
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Stdio};
+
+use reqwest::{Client, RequestBuilder, Response};
+use serde_json::{Value, json};
+use support::{eventually, openoxide};
+
+const ADA: &str = "ada-0123456789abcdefghijkl";
+const BOB: &str = "bob-0123456789abcdefghijkl";
+
+struct House {
+    home: tempfile::TempDir,
+    work: tempfile::TempDir,
+    child: Child,
+    url: String,
+    client: Client,
+}
+
+impl House {
+    fn start(arguments: &[&str]) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), arguments)
+    }
+
+    fn with_tokens() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("tokens");
+        std::fs::write(&file, format!("ada {ADA}\nbob {BOB}\n")).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let file = file.to_str().unwrap().to_owned();
+        Self::start_in(home, &["--token-file", &file])
+    }
+
+    fn start_in(home: tempfile::TempDir, arguments: &[&str]) -> Self {
+        let mut child = openoxide(home.path())
+            .args(["mcp-server", "-c", "model_provider=\"offline\"", "--listen", "http://127.0.0.1:0"])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        stderr.read_line(&mut said).unwrap();
+        let at = said.find("http://").unwrap_or_else(|| panic!("no address in {said:?}"));
+        // Whatever else is said goes nowhere; the pipe must not fill.
+        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        let url = said[at..].trim().to_owned();
+        // The client wants a provider of cryptography even where it needs none. A second installation is left alone.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+        Self { home, work: tempfile::tempdir().unwrap(), child, url, client }
+    }
+
+    fn post(&self, message: &Value) -> RequestBuilder {
+        let accept = "application/json, text/event-stream";
+        self.client
+            .post(&self.url)
+            .header("content-type", "application/json")
+            .header("accept", accept)
+            .body(message.to_string())
+    }
+
+    /// A request of the modern era with the headers it must have.
+    fn modern(&self, method: &str, mut params: Value) -> RequestBuilder {
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+        if params["_meta"]["io.modelcontextprotocol/clientCapabilities"].is_null() {
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({ "elicitation": {} });
+        }
+        let name = params["name"].as_str().or(params["uri"].as_str()).or(params["taskId"].as_str()).map(str::to_owned);
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let request = self.post(&message).header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
+        match name {
+            Some(name) => request.header("mcp-name", name),
+            None => request,
+        }
+    }
+
+    fn arguments(&self, prompt: &str) -> Value {
+        json!({ "prompt": prompt, "cwd": self.work.path(), "approval_policy": "never" })
+    }
+
+    fn start_turn(&self, prompt: &str) -> RequestBuilder {
+        self.modern("tools/call", json!({ "name": "openoxide", "arguments": self.arguments(prompt) }))
+    }
+
+    /// Begins a legacy session; its id.
+    async fn session(&self, capabilities: Value) -> String {
+        let info = json!({ "name": "http", "version": "1" });
+        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info });
+        let initialize = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+        let answer = self.post(&initialize).send().await.unwrap();
+        let id = answer.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        assert!(id.bytes().all(|byte| byte.is_ascii_graphic()));
+        assert_eq!(json_of(answer).await["result"]["serverInfo"]["name"], "openoxide");
+        let told = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        let told = self.post(&told).header("mcp-session-id", &id).send().await.unwrap();
+        assert_eq!(told.status(), 202);
+        id
+    }
+
+    fn stop(&mut self) {
+        // The shell's kill, so that no unsafe code is needed here.
+        let pid = self.child.id().to_string();
+        assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+async fn json_of(response: Response) -> Value {
+    let text = response.text().await.unwrap();
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Reads an event stream.
+struct Events {
+    response: Response,
+    buffer: String,
+    last_id: Option<String>,
+}
+
+impl Events {
+    fn of(response: Response) -> Self {
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        assert_eq!(response.headers()["x-accel-buffering"], "no");
+        Self { response, buffer: String::new(), last_id: None }
+    }
+
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            while let Some(end) = self.buffer.find("\n\n") {
+                let frame: String = self.buffer.drain(..end + 2).collect();
+                let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
+                if let Some(id) = field("id: ") {
+                    self.last_id = Some(id);
+                }
+                if let Some(data) = field("data: ") {
+                    return Some(serde_json::from_str(&data).unwrap());
+                }
+            }
+            let chunk = self.response.chunk().await.unwrap()?;
+            self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    async fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let message = self.next().await.expect("the stream ended before");
+            if wanted(&message) {
+                return message;
+            }
+        }
+    }
+}
+
+/// The result of a call, whether it came alone or on a stream.
+async fn result_of(response: Response) -> Value {
+    if response.headers()["content-type"] == "application/json" {
+        return json_of(response).await["result"].clone();
+    }
+    let mut events = Events::of(response);
+    let answer = events.until(|message| message.get("method").is_none()).await;
+    assert!(events.next().await.is_none(), "the answer is the end");
+    answer["result"].clone()
+}
+
+#[tokio::test]
+async fn a_modern_request_needs_no_session() {
+    let house = House::start(&[]);
+    let discovered = house.modern("server/discover", json!({})).send().await.unwrap();
+    assert!(discovered.status() == 200 && !discovered.headers().contains_key("mcp-session-id"));
+    assert_eq!(json_of(discovered).await["result"]["supportedVersions"][0], "2026-07-28");
+    let result = result_of(house.start_turn("run `touch made.txt`").send().await.unwrap()).await;
+    assert_eq!(result["structuredContent"]["status"], "completed", "{result}");
+    assert!(house.work.path().join("made.txt").exists());
+
+    let arguments = house.arguments("run `sleep 1`");
+    let token = json!({ "name": "openoxide", "arguments": arguments, "_meta": { "progressToken": "t" } });
+    let mut events = Events::of(house.modern("tools/call", token).send().await.unwrap());
+    let progress = events.until(|message| message["method"] == "notifications/progress").await;
+    assert_eq!(progress["params"]["progressToken"], "t");
+    let answer = events.until(|message| message.get("result").is_some()).await;
+    assert_eq!(answer["result"]["structuredContent"]["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_modern_question_is_a_result_and_its_answer_another_request() {
+    let house = House::start(&[]);
+    let mut arguments = house.arguments("run `touch asked.txt`");
+    arguments["approval_policy"] = json!("untrusted");
+    let mut params = json!({ "name": "openoxide", "arguments": arguments });
+    let asked = result_of(house.modern("tools/call", params.clone()).send().await.unwrap()).await;
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    params["requestState"] = asked["requestState"].clone();
+    params["inputResponses"] = json!({ key: { "action": "accept", "content": { "decision": "approve" } } });
+    let over = result_of(house.modern("tools/call", params).send().await.unwrap()).await;
+    assert_eq!(over["structuredContent"]["status"], "completed");
+    assert!(house.work.path().join("asked.txt").exists());
+}
+
+#[tokio::test]
+async fn closing_a_modern_response_cancels_its_request() {
+    let house = House::start(&[]);
+    let call = house.start_turn("run `touch begun.txt; sleep 3; touch ended.txt`").send().await.unwrap();
+    eventually("the command runs", || house.work.path().join("begun.txt").exists());
+    drop(call);
+    let uri = json!({ "uri": "openoxide://threads" });
+    let mut thread = String::new();
+    while !thread.contains("threadId") {
+        thread = json_of(house.modern("resources/read", uri.clone()).send().await.unwrap()).await.to_string();
+    }
+    let id = thread.split("threadId").nth(1).unwrap().split('"').nth(2).unwrap().trim_end_matches('\\').to_owned();
+    let wait = json!({ "name": "openoxide-reply", "arguments": { "thread_id": id } });
+    let over = result_of(house.modern("tools/call", wait).send().await.unwrap()).await;
+    assert_eq!(over["structuredContent"]["status"], "interrupted", "{over}");
+    assert!(!house.work.path().join("ended.txt").exists());
+}
+
+#[tokio::test]
+async fn what_is_wrong_has_its_status() {
+    let house = House::start(&[]);
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let status = |request: RequestBuilder| async { request.send().await.unwrap().status().as_u16() };
+    let refused = |request: RequestBuilder| async {
+        let response = request.send().await.unwrap();
+        (response.status().as_u16(), json_of(response).await["error"]["code"].as_i64().unwrap())
+    };
+    assert_eq!(status(house.post(&ping)).await, 400, "no session");
+    assert_eq!(status(house.post(&ping).header("mcp-session-id", "x")).await, 404);
+    assert_eq!(status(house.post(&ping).header("mcp-protocol-version", "1999-01-01")).await, 400);
+    assert_eq!(status(house.client.post(&house.url).header("accept", "*/*").body("{}")).await, 415);
+    let bare = house.client.post(&house.url).header("content-type", "application/json").body("{}");
+    assert_eq!(status(bare.header("accept", "application/json")).await, 406);
+    let broken = house.client.post(&house.url).header("content-type", "application/json").header("accept", "*/*");
+    assert_eq!(refused(broken.body("{")).await, (400, -32700));
+    let huge = json!({ "jsonrpc": "2.0", "id": 1, "method": "x".repeat(17 << 20) });
+    // It is answered before it is read to its end, which a client may see as a broken connection.
+    match house.post(&huge).send().await {
+        Ok(refused) => assert_eq!(refused.status(), 413),
+        Err(error) => assert!(error.is_request(), "{error}"),
+    }
+    assert_eq!(status(house.client.get(&house.url).header("accept", "text/event-stream")).await, 400);
+    assert_eq!(status(house.client.delete(&house.url)).await, 400);
+    assert_eq!(status(house.client.get(&house.url).header("mcp-protocol-version", "2026-07-28")).await, 405);
+    assert_eq!(status(house.client.put(&house.url)).await, 405);
+
+    for (method, expected) in [("no/such", (404, -32601)), ("ping", (404, -32601)), ("initialize", (404, -32601))] {
+        assert_eq!(refused(house.modern(method, json!({}))).await, expected, "{method}");
+    }
+    let message = |method: &str| json!({ "jsonrpc": "2.0", "id": 1, "method": method });
+    let headed = |message: &Value| house.post(message).header("mcp-protocol-version", "2026-07-28");
+    assert_eq!(refused(headed(&message("server/discover"))).await, (400, -32602), "no _meta");
+    let unheaded = house.modern("server/discover", json!({})).build().unwrap();
+    let mut without = unheaded.try_clone().unwrap();
+    without.headers_mut().remove("mcp-method");
+    let answer = house.client.execute(without).await.unwrap();
+    assert_eq!((answer.status().as_u16(), json_of(answer).await["error"]["code"].as_i64()), (400, Some(-32020)));
+    let undeclared = house.modern("tasks/get", json!({ "taskId": "x" }));
+    assert_eq!(refused(undeclared).await, (400, -32021));
+}
+
+#[tokio::test]
+async fn a_page_or_a_name_from_elsewhere_is_kept_out() {
+    let house = House::start(&["--allow-origin", "https://ide.example"]);
+    let ask = |name: &'static str, value: &'static str| {
+        let request = house.modern("server/discover", json!({})).header(name, value);
+        async move { request.send().await.unwrap() }
+    };
+    assert_eq!(ask("host", "evil.example").await.status(), 403);
+    assert_eq!(ask("origin", "http://evil.example").await.status(), 403);
+    let known = ask("origin", "https://ide.example").await;
+    assert_eq!(known.headers()["access-control-allow-origin"], "https://ide.example");
+    assert_eq!(ask("origin", "http://localhost:6274").await.status(), 200);
+    let health = house.url.replace("/mcp", "/healthz");
+    assert_eq!(house.client.get(&health).send().await.unwrap().text().await.unwrap(), "ok\n");
+    let ready = house.url.replace("/mcp", "/readyz");
+    assert_eq!(house.client.get(&ready).send().await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn each_token_has_its_own_threads_tasks_and_sessions() {
+    let house = House::with_tokens();
+    assert_eq!(house.start_turn("run `true`").send().await.unwrap().status(), 401);
+    let wrong = house.start_turn("run `true`").bearer_auth("nobody-0123456789abcdefghijkl");
+    assert_eq!(wrong.send().await.unwrap().headers()["www-authenticate"], "Bearer");
+    let made = result_of(house.start_turn("run `true`").bearer_auth(ADA).send().await.unwrap()).await;
+    let thread = made["structuredContent"]["threadId"].as_str().unwrap();
+    let reply = json!({ "name": "openoxide-reply", "arguments": { "thread_id": thread, "prompt": "run `true`" } });
+    let query = json!({ "name": "openoxide-query", "arguments": { "thread_id": thread, "query": "what was done?" } });
+    for call in [reply, query] {
+        let theirs = result_of(house.modern("tools/call", call.clone()).bearer_auth(ADA).send().await.unwrap()).await;
+        assert_eq!(theirs["isError"], false, "{theirs}");
+        let foreign = result_of(house.modern("tools/call", call).bearer_auth(BOB).send().await.unwrap()).await;
+        assert!(foreign["isError"] == true && foreign.to_string().contains("is not known"), "{foreign}");
+    }
+    let uri = format!("openoxide://threads/{thread}");
+    for (token, sees) in [(ADA, true), (BOB, false)] {
+        let list = house.modern("resources/list", json!({})).bearer_auth(token).send().await.unwrap();
+        assert_eq!(json_of(list).await.to_string().contains(thread), sees);
+        let read = house.modern("resources/read", json!({ "uri": uri })).bearer_auth(token).send().await.unwrap();
+        assert_eq!(json_of(read).await.get("result").is_some(), sees);
+    }
+    let declared = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    let meta = json!({ "io.modelcontextprotocol/clientCapabilities": declared });
+    let call = json!({ "name": "openoxide", "arguments": house.arguments("run `true`"), "_meta": meta });
+    let task = result_of(house.modern("tools/call", call).bearer_auth(ADA).send().await.unwrap()).await;
+    assert_eq!(task["resultType"], "task", "{task}");
+    let get = json!({ "taskId": task["taskId"], "_meta": meta });
+    for (token, sees) in [(ADA, true), (BOB, false)] {
+        let shown = house.modern("tasks/get", get.clone()).bearer_auth(token).send().await.unwrap();
+        assert_eq!(json_of(shown).await.get("result").is_some(), sees);
+    }
+}
+
+#[tokio::test]
+async fn a_legacy_session_asks_on_the_stream_of_its_call_and_ends_when_told() {
+    let house = House::start(&[]);
+    let session = house.session(json!({ "elicitation": {} })).await;
+    let send = |message: &Value| house.post(message).header("mcp-session-id", &session);
+    let mut arguments = house.arguments("run `touch asked.txt`");
+    arguments["approval_policy"] = json!("untrusted");
+    let params = json!({ "name": "openoxide", "arguments": arguments });
+    let call = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
+    let mut events = Events::of(send(&call).send().await.unwrap());
+    let question = events.until(|message| message["method"] == "elicitation/create").await;
+    let answer = json!({ "action": "accept", "content": { "decision": "approve" } });
+    let answer = json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer });
+    assert_eq!(send(&answer).send().await.unwrap().status(), 202);
+    let over = events.until(|message| message["id"] == 7).await;
+    assert_eq!(over["result"]["structuredContent"]["status"], "completed");
+    assert!(events.next().await.is_none());
+
+    let params =
+        json!({ "name": "openoxide", "arguments": house.arguments("run `touch begun.txt; sleep 3; touch ended.txt`") });
+    let call = json!({ "jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": params });
+    let _open = send(&call).send().await.unwrap();
+    eventually("the command runs", || house.work.path().join("begun.txt").exists());
+    let ended = house.client.delete(&house.url).header("mcp-session-id", &session).send().await.unwrap();
+    assert_eq!(ended.status(), 204);
+    assert_eq!(send(&call).send().await.unwrap().status(), 404);
+    let uri = json!({ "uri": "openoxide://threads" });
+    let listed = json_of(house.modern("resources/read", uri).send().await.unwrap()).await;
+    let listed: Value = serde_json::from_str(listed["result"]["contents"][0]["text"].as_str().unwrap()).unwrap();
+    let wait = json!({ "name": "openoxide-reply", "arguments": { "thread_id": listed["threads"][0]["threadId"] } });
+    let over = result_of(house.modern("tools/call", wait).send().await.unwrap()).await;
+    assert_eq!(over["structuredContent"]["status"], "interrupted", "{over}");
+    assert!(!house.work.path().join("ended.txt").exists());
+}
+
+#[tokio::test]
+async fn a_stream_that_broke_off_is_taken_up_again() {
+    let house = House::start(&[]);
+    let session = house.session(json!({})).await;
+    let params = json!({ "name": "openoxide", "arguments": house.arguments("run `sleep 0.5; touch done.txt`") });
+    let call = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
+    let mut events = Events::of(house.post(&call).header("mcp-session-id", &session).send().await.unwrap());
+    events.until(|message| message["method"] == "notifications/message").await;
+    let last = events.last_id.clone().unwrap();
+    drop(events);
+    eventually("the call goes on without its reader", || house.work.path().join("done.txt").exists());
+    let get = || house.client.get(&house.url).header("accept", "text/event-stream").header("mcp-session-id", &session);
+    let mut again = Events::of(get().header("last-event-id", last).send().await.unwrap());
+    let over = again.until(|message| message["id"] == 7).await;
+    assert_eq!(over["result"]["structuredContent"]["status"], "completed");
+    assert!(again.next().await.is_none());
+    assert_eq!(get().header("last-event-id", "99-1").send().await.unwrap().status(), 404);
+
+    // What belongs to no request comes on a stream of its own.
+    let mut news = Events::of(get().send().await.unwrap());
+    let list = json!({ "jsonrpc": "2.0", "id": 8, "method": "resources/list" });
+    house.post(&list).header("mcp-session-id", &session).send().await.unwrap();
+    result_of(house.start_turn("run `true`").send().await.unwrap()).await;
+    news.until(|message| message["method"] == "notifications/resources/list_changed").await;
+}
+
+#[tokio::test]
+async fn the_end_answers_what_is_open_and_leaves_nothing() {
+    let mut house = House::start(&[]);
+    let call = house.start_turn("run `touch begun.txt; sleep 310`").send().await.unwrap();
+    let wanted = json!({ "notifications": { "resourcesListChanged": true } });
+    let mut news = Events::of(house.modern("subscriptions/listen", wanted).send().await.unwrap());
+    news.until(|message| message["method"] == "notifications/subscriptions/acknowledged").await;
+    eventually("the command runs", || house.work.path().join("begun.txt").exists());
+    house.stop();
+    assert_eq!(result_of(call).await["structuredContent"]["status"], "interrupted");
+    news.until(|message| message["result"]["resultType"] == "complete").await;
+    eventually("the server has ended", || house.child.try_wait().unwrap().is_some());
+    assert!(house.child.wait().unwrap().success());
+    assert!(house.home.path().join("sessions").exists());
+}
+
+#[test]
+fn the_network_needs_a_token() {
+    let home = tempfile::tempdir().unwrap();
+    let listen = ["mcp-server", "--listen", "http://0.0.0.0:0"];
+    let output = openoxide(home.path()).args(listen).stdin(Stdio::null()).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && told.contains("--token-file"), "{told}");
+}
+
+#[tokio::test]
+async fn nobody_leaves_the_sandbox_by_this_door_unless_the_operator_says_so() {
+    let house = House::start(&[]);
+    let mut arguments = house.arguments("run `true`");
+    arguments["sandbox"] = json!("danger-full-access");
+    let call = json!({ "name": "openoxide", "arguments": arguments });
+    let refused = result_of(house.modern("tools/call", call.clone()).send().await.unwrap()).await;
+    assert!(refused["isError"] == true && refused.to_string().contains("workspace-write"), "{refused}");
+    let open = House::start(&["--max-sandbox", "danger-full-access"]);
+    let allowed = result_of(open.modern("tools/call", call).send().await.unwrap()).await;
+    assert_eq!(allowed["isError"], false, "{allowed}");
+}
