@@ -1,7 +1,9 @@
 // What every TypeScript SDK must see: the steps of one conversation and their checks. The twin of scenario.py.
 
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { constants, existsSync, mkdtempSync, openSync, rmSync } from "node:fs";
+import { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -20,7 +22,35 @@ export class Person {
   }
 }
 
-// `listTools()` gives names; `call(tool, arguments)` gives the result and how often progress was told.
+// A command that would run for half a minute, and whose life shows: it and its children hold a pipe open, which tells of
+// every process that has it, in whatever namespace, and ends when the last of them does.
+class SlowCommand {
+  prompt = "run `(echo started; sleep 30) > alive`";
+
+  constructor(directory) {
+    const path = join(directory, "alive");
+    execFileSync("mkfifo", [path]);
+    this.pipe = new Socket({ fd: openSync(path, constants.O_RDONLY | constants.O_NONBLOCK), writable: false });
+    this.started = once(this.pipe, "data", { signal: AbortSignal.timeout(60_000) });
+    this.dead = once(this.pipe, "end");
+  }
+
+  async untilStarted() {
+    assert.equal(String(await this.started), "started\n");
+  }
+
+  // Well before the command would have ended by itself.
+  async untilDead() {
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(), 15_000);
+    await Promise.race([this.dead, once(late.signal, "abort").then(() => assert.fail("the slow command was killed"))]);
+    clearTimeout(timer);
+    this.pipe.destroy();
+  }
+}
+
+// `listTools()` gives names; `call(tool, arguments, options)` gives the result and how often progress was told. Calls
+// are given up by the SDK's own request options, one of `givingUp`: "signal", or "timeout" in milliseconds.
 export async function converse({ listTools, call, person, label }) {
   assert.deepEqual(await listTools(), TOOLS);
   const directory = mkdtempSync(join(tmpdir(), "openoxide-client-"));
