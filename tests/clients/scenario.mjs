@@ -22,6 +22,18 @@ export class Person {
   }
 }
 
+async function within(seconds, promise, what) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`not within ${seconds} s: ${what}`)), seconds * 1000);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 // A command that would run for half a minute, and whose life shows: it and its children hold a pipe open, which tells of
 // every process that has it, in whatever namespace, and ends when the last of them does.
 class SlowCommand {
@@ -30,28 +42,25 @@ class SlowCommand {
   constructor(directory) {
     const path = join(directory, "alive");
     execFileSync("mkfifo", [path]);
-    this.pipe = new Socket({ fd: openSync(path, constants.O_RDONLY | constants.O_NONBLOCK), writable: false });
-    this.started = once(this.pipe, "data", { signal: AbortSignal.timeout(60_000) });
-    this.dead = once(this.pipe, "end");
+    const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    this.output = new Socket({ fd, writable: false })[Symbol.asyncIterator]();
   }
 
   async untilStarted() {
-    assert.equal(String(await this.started), "started\n");
+    const { value } = await within(60, this.output.next(), "the slow command starts");
+    assert.equal(String(value), "started\n");
   }
 
-  // Well before the command would have ended by itself.
+  // Well before the command would end by itself.
   async untilDead() {
-    const late = new AbortController();
-    const timer = setTimeout(() => late.abort(), 15_000);
-    await Promise.race([this.dead, once(late.signal, "abort").then(() => assert.fail("the slow command was killed"))]);
-    clearTimeout(timer);
-    this.pipe.destroy();
+    const { done } = await within(15, this.output.next(), "the slow command is killed");
+    assert.ok(done, "the slow command only ends");
   }
 }
 
-// `listTools()` gives names; `call(tool, arguments, options)` gives the result and how often progress was told. Calls
-// are given up by the SDK's own request options, one of `givingUp`: "signal", or "timeout" in milliseconds.
-export async function converse({ listTools, call, person, label }) {
+// `listTools()` gives names; `call(tool, arguments, options)` gives the result and how often progress was told. A call is
+// given up by a signal among the SDK's request options, or after `timeout` milliseconds where that is set.
+export async function converse({ listTools, call, person, label, timeout }) {
   assert.deepEqual(await listTools(), TOOLS);
   const directory = mkdtempSync(join(tmpdir(), "openoxide-client-"));
   try {
@@ -77,8 +86,25 @@ export async function converse({ listTools, call, person, label }) {
     assert.equal(person.questions.length, 3);
     assert.ok(!existsSync(join(directory, "declined.txt")), "the declined command did not run");
     assert.deepEqual(third.result.structuredContent.denials.map((denial) => denial.reason), ["declined"]);
+
+    person.answer = { action: "accept", content: { decision: "approve" } };
+    const slow = new SlowCommand(directory);
+    const impatience = new AbortController();
+    const options = timeout ? { timeout } : { signal: impatience.signal };
+    const givenUp = assert.rejects(call("openoxide-reply", { thread_id: thread, prompt: slow.prompt }, options));
+    await slow.untilStarted();
+    impatience.abort();
+    await Promise.all([givenUp, slow.untilDead()]);
+    const after = await call("openoxide-reply", { thread_id: thread, prompt: "run `touch after.txt`" });
+    assert.equal(after.result.structuredContent.status, "completed");
+    assert.ok(existsSync(join(directory, "after.txt")), "the thread goes on after a cancelled call");
+
+    const wrong = await call("openoxide", { prompt: "run `touch wrong.txt`", cwd: directory, sandbox: "everything" });
+    assert.ok(wrong.result.isError && !wrong.result.structuredContent, JSON.stringify(wrong.result));
+    assert.match(wrong.result.content[0].text, /sandbox.*workspace-write/s);
+    assert.ok(!existsSync(join(directory, "wrong.txt")), "a call with a wrong argument does nothing");
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
-  console.error(`ok: ${label}: tools, a turn with an approval, a reply, a denial`);
+  console.error(`ok: ${label}: tools, a turn with an approval, a reply, a denial, a ${timeout ? "time-out" : "cancel"}, an error`);
 }
