@@ -34,8 +34,9 @@ class SlowCommand:
     """
 
     def __init__(self, directory):
-        os.mkfifo(os.path.join(directory, "alive"))
-        self.pipe = os.open(os.path.join(directory, "alive"), os.O_RDONLY | os.O_NONBLOCK)
+        self.path = os.path.join(directory, "alive")
+        os.mkfifo(self.path)
+        self.pipe = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
         self.prompt = "run `(echo started; sleep 30) > alive`"
 
     def read(self, seconds, what):
@@ -50,11 +51,23 @@ class SlowCommand:
         """Well before the command would have ended by itself."""
         check(self.read(15, "the slow command was killed") == b"", "the slow command only ends")
         os.close(self.pipe)
+        os.remove(self.path)
 
 
 def check(condition, what):
     if not condition:
         raise AssertionError(what)
+
+
+def wrong_argument(directory):
+    """What `openoxide` refuses, so that it names the field and what it allows."""
+    return {"prompt": "run `touch wrong.txt`", "cwd": directory, "sandbox": "everything"}
+
+
+def check_wrong_argument(structured, text, is_error, directory):
+    check(is_error and not structured, structured)
+    check("sandbox" in text and "workspace-write" in text, text)
+    check(not os.path.exists(os.path.join(directory, "wrong.txt")), "a call with a wrong argument does nothing")
 
 
 async def cancel_task(task):
@@ -112,9 +125,6 @@ async def converse(list_tools, call, person, label, give_up=cancel_task):
         check(not is_error and structured["status"] == "completed", text)
         check(os.path.exists(path("after.txt")), "the thread goes on after a cancelled call")
 
-        structured, text, is_error, _ = await call(
-            "openoxide", {"prompt": "run `touch wrong.txt`", "cwd": directory, "sandbox": "everything"})
-        check(is_error and structured is None, structured)
-        check("sandbox" in text and "workspace-write" in text, text)
-        check(not os.path.exists(path("wrong.txt")), "a call with a wrong argument does nothing")
+        structured, text, is_error, _ = await call("openoxide", wrong_argument(directory))
+        check_wrong_argument(structured, text, is_error, directory)
     print(f"ok: {label}: tools, a turn with an approval, a reply, a denial, a cancel, an error", file=sys.stderr)
