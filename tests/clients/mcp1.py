@@ -48,7 +48,7 @@ async def main(command, arguments):
                 await session.send_notification(types.ClientNotification(cancelled))
                 await cancel_task(task)
 
-            await converse(list_tools, call, person, f"python mcp 1.x, {initialized.protocolVersion}", give_up)
+            await converse(list_tools, call, person, f"python mcp 1.x, {initialized.protocolVersion}", give_up=give_up)
 
 
 asyncio.run(main(sys.argv[1], sys.argv[2:]))

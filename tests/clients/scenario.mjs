@@ -40,9 +40,9 @@ class SlowCommand {
   prompt = "run `(echo started; sleep 30) > alive`";
 
   constructor(directory) {
-    const path = join(directory, "alive");
-    execFileSync("mkfifo", [path]);
-    const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    this.path = join(directory, "alive");
+    execFileSync("mkfifo", [this.path]);
+    const fd = openSync(this.path, constants.O_RDONLY | constants.O_NONBLOCK);
     this.output = new Socket({ fd, writable: false })[Symbol.asyncIterator]();
   }
 
@@ -55,6 +55,7 @@ class SlowCommand {
   async untilDead() {
     const { done } = await within(15, this.output.next(), "the slow command is killed");
     assert.ok(done, "the slow command only ends");
+    rmSync(this.path);
   }
 }
 
@@ -99,6 +100,15 @@ export async function converse({ listTools, call, person, label, timeout }) {
     assert.equal(after.result.structuredContent.status, "completed");
     assert.ok(existsSync(join(directory, "after.txt")), "the thread goes on after a cancelled call");
 
+    // What a client with a wall does: the call answers before it, and the turn goes on until it is interrupted.
+    const lasting = new SlowCommand(directory);
+    const early = await call("openoxide-reply", { thread_id: thread, prompt: lasting.prompt, wait_seconds: 2 });
+    assert.equal(early.result.structuredContent.status, "running");
+    await lasting.untilStarted();
+    const stopped = await call("openoxide-reply", { thread_id: thread, interrupt: true });
+    assert.equal(stopped.result.structuredContent.status, "interrupted");
+    await lasting.untilDead();
+
     const wrong = await call("openoxide", { prompt: "run `touch wrong.txt`", cwd: directory, sandbox: "everything" });
     assert.ok(wrong.result.isError && !wrong.result.structuredContent, JSON.stringify(wrong.result));
     assert.match(wrong.result.content[0].text, /sandbox.*workspace-write/s);
@@ -106,5 +116,5 @@ export async function converse({ listTools, call, person, label, timeout }) {
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
-  console.error(`ok: ${label}: tools, a turn with an approval, a reply, a denial, a ${timeout ? "time-out" : "cancel"}, an error`);
+  console.error(`ok: ${label}: tools, a turn with an approval, a reply, a denial, a ${timeout ? "time-out" : "cancel"}, a short wait, an error`);
 }
