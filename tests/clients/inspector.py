@@ -1,9 +1,9 @@
 """The MCP Inspector from its command line, and `mcpdo`, the scriptable client that comes with it.
 
 The Inspector's own command line declares no elicitation, so what it shows is a turn that stays in the sandbox and a
-result that says nobody could be asked about the rest. It starts a server for each call, so that a reply finds its thread
-on disk, and a call is given up by interrupting the program: the server ends with it. `mcpdo` keeps a connection and lets
-a script answer, so it approves and replies, in both eras; it cancels a call when it is interrupted.
+result that says nobody could be asked about the rest. It starts a server for each call, so that a reply finds its
+thread on disk, and a call is given up by interrupting the program: the server ends with it. `mcpdo` keeps a connection
+and lets a script answer, so it approves and replies, in both eras; it cancels a call when it is interrupted.
 
 usage: inspector.py NODE INSPECTOR_PACKAGE PROGRAM [ARGUMENT]...   (the server's command line last)
 """
@@ -61,8 +61,11 @@ def command_line(inspector, server, era, directory):
     common = ["--cli", "--quiet", "--format", "json", "--protocol-era", era]
     listed = inspector(*common, "--method", "tools/list", "--", *server)
     check([tool["name"] for tool in listed["result"]["tools"]] == TOOLS, listed)
+
     def call(tool, status=0, **arguments):
-        return inspector(*common, "--method", "tools/call", "--tool-name", tool, *call_arguments(**arguments), "--", *server, status=status)["result"]
+        return inspector(
+            *common, "--method", "tools/call", "--tool-name", tool, *call_arguments(**arguments), "--", *server,
+            status=status)["result"]
 
     # With a modern server it does not answer input_required, so there it is given nothing to ask about; mcpdo is.
     unaskable = "; create `.git/unasked` with `x`" if era == "legacy" else ""
