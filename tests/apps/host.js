@@ -247,6 +247,11 @@ async function malformedMessages(results) {
       { styles: { variables: [] } }, { styles: { variables: { '--a': 5, color: 'red', '--b': null } } }]) odd.push(rpc({ method: 'ui/notifications/' + method, params }));
   }
   for (const message of odd) view.say(message);
+  const another = { method: 'ui/notifications/tool-result', params: { content: [{ type: 'text', text: 'another protocol' }] } };
+  view.say(another);
+  view.say({ jsonrpc: '1.0', ...another });
+  await sleep(100);
+  check('messages that are not JSON-RPC 2.0 are left out', !(await view.probe('texts', '#said p')).join().includes('another protocol'));
   for (const method of ['__proto__', 'constructor', 'toString']) {
     view.say(rpc({ id: 'odd ' + method, method }));
     equal(`a request for ${method} is refused`, (((await view.reply('odd ' + method)) || {}).error || {}).code, -32601);
@@ -328,9 +333,12 @@ async function show(results) {
   await view.probe('click', '.file:first-child td.del button');
   await view.probe('click', '.file:nth-child(3) input');
   await view.probe('type', '#words', 'Keep the check for an empty line.');
+  await sleep(500);
+  await fetch('/verdict', { method: 'POST', body: '[]' });
 }
 
 async function main() {
+  if (query.get('show')) document.head.append(Object.assign(document.createElement('script'), { src: '/shown' }));
   const results = await (await fetch('/results.json')).json();
   if (query.get('show')) return show(results);
   for (const scene of [theWholeConversation, theRecordedResult, hostileText, malformedMessages, lesserHosts]) {
