@@ -31,7 +31,7 @@ MUTANTS = [
     ("does not refuse unknown requests", "return post({ id, error:", "return void ({ id, error:"),
     ("does not tell its size", "watcher.observe(document.body);", ""),
     ("ignores the theme", "root.dataset.theme = theme;", ""),
-    ("does not redraw side by side", "  drawFiles();\n  showQuotes();\n});", "});"),
+    ("does not redraw side by side", "drawFiles(); showQuotes();", ""),
     ("filters nothing", ".includes(wanted)", ".includes('')"),
     ("speaks as the assistant", "role: 'user'", "role: 'assistant'"),
     ("sends one block alone", "await send([block])", "await send(block)"),

@@ -115,6 +115,7 @@ async function theWholeConversation(results) {
   check('with their output', (await view.probe('texts', '#commands pre'))[0].includes("it's U+202E broken"));
 
   const sides = async () => (await view.probe('texts', '.file:first-child thead th')).join();
+  equal('the filter and the toggle are there', [(await view.probe('seen', '#filter')).length, await view.probe('seen', '#side')], [1, ['Side by side']]);
   equal('the diff begins unified', await sides(), 'Old line,New line,Text');
   await view.probe('click', '#side');
   equal('the toggle shows it side by side', await sides(), 'Old line,Before,New line,After');
