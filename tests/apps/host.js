@@ -88,6 +88,7 @@ async function theWholeConversation(results) {
   view.tell('ui/notifications/tool-input', { arguments: { prompt: 'mend the parser' } });
   check('the task is shown while the turn runs', await until(async () => (await view.probe('seen', '#said')).join().includes('mend the parser')));
 
+  await until(() => view.sent('ui/notifications/size-changed').length);
   await view.result(results.rich);
   equal('the status is shown', await view.probe('seen', '#status'), ['completed']);
   const facts = (await view.probe('seen', '#facts div')).join('; ');
