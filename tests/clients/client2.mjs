@@ -23,10 +23,11 @@ assert.equal(version === "2026-07-28", mode === "auto", `${mode} agreed on ${ver
 await converse({
   person,
   label: `typescript client 2.x, ${version}`,
+  timeout: mode === "auto" ? 5000 : undefined,
   listTools: async () => (await client.listTools()).tools.map((tool) => tool.name),
-  call: async (name, given) => {
+  call: async (name, given, options) => {
     let progress = 0;
-    const result = await client.callTool({ name, arguments: given }, { onprogress: () => (progress += 1) });
+    const result = await client.callTool({ name, arguments: given }, { onprogress: () => (progress += 1), ...options });
     return { result, progress };
   },
 });

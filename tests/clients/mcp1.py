@@ -10,7 +10,7 @@ import sys
 from mcp import ClientSession, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 
-from scenario import Person, converse
+from scenario import Person, cancel_task, converse
 
 
 async def main(command, arguments):
@@ -19,8 +19,13 @@ async def main(command, arguments):
     async def elicit(_context, params):
         return types.ElicitResult(**person.ask(params.message, params.requestedSchema))
 
+    calls = []
+
+    async def log(params):
+        calls.append(params.meta.requestId)
+
     async with stdio_client(StdioServerParameters(command=command, args=arguments, env=dict(os.environ))) as (reader, writer):
-        async with ClientSession(reader, writer, elicitation_callback=elicit) as session:
+        async with ClientSession(reader, writer, elicitation_callback=elicit, logging_callback=log) as session:
             initialized = await session.initialize()
             assert initialized.serverInfo.name == "openoxide", initialized
 
@@ -36,7 +41,14 @@ async def main(command, arguments):
                 result = await session.call_tool(tool, given, progress_callback=progress)
                 return result.structuredContent, result.content[0].text, result.isError, len(seen)
 
-            await converse(list_tools, call, person, f"python mcp 1.x, {initialized.protocolVersion}")
+            async def give_up(task):
+                # This SDK tells the server of no call that it stops waiting for, so the notification is sent by hand.
+                # It does not show the id of a request either; the server's log messages do.
+                cancelled = types.CancelledNotification(params=types.CancelledNotificationParams(requestId=calls[-1]))
+                await session.send_notification(types.ClientNotification(cancelled))
+                await cancel_task(task)
+
+            await converse(list_tools, call, person, f"python mcp 1.x, {initialized.protocolVersion}", give_up=give_up)
 
 
 asyncio.run(main(sys.argv[1], sys.argv[2:]))

@@ -18,9 +18,9 @@ await converse({
   person,
   label: "typescript sdk 1.x, legacy",
   listTools: async () => (await client.listTools()).tools.map((tool) => tool.name),
-  call: async (name, given) => {
+  call: async (name, given, options) => {
     let progress = 0;
-    const result = await client.callTool({ name, arguments: given }, undefined, { onprogress: () => (progress += 1) });
+    const result = await client.callTool({ name, arguments: given }, undefined, { onprogress: () => (progress += 1), ...options });
     return { result, progress };
   },
 });
