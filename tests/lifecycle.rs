@@ -63,6 +63,23 @@ fn a_cancelled_call_takes_its_processes_along_and_the_thread_goes_on() {
 }
 
 #[test]
+fn the_end_of_an_interrupted_turn_is_told_when_its_commands_are_gone() {
+    let cwd = tempfile::tempdir().unwrap();
+    let mut server = Server::start(json!({}));
+    let call = server
+        .call("openoxide", arguments("run `trap 'sleep 0.3; touch late.txt; exit' TERM; sleep 311 & wait`", &cwd));
+    let thread = server.thread_of(call);
+    eventually("the command runs", || server.runs("sleep 311"));
+    let interrupt = server.call("openoxide-reply", json!({ "thread_id": thread, "interrupt": true }));
+    let result = server.result(interrupt);
+    assert!(!server.processes().iter().any(|line| line.contains("sleep")), "{:?}", server.processes());
+    assert_eq!((&result["status"], &result["filesChanged"]), (&json!("interrupted"), &json!(["late.txt"])));
+    let names: Vec<_> = std::fs::read_dir(cwd.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["late.txt"], "the sandbox leaves no placeholder");
+    assert_eq!(server.result(call)["status"], "interrupted");
+}
+
+#[test]
 fn what_ignores_a_polite_signal_is_ended_all_the_same() {
     let cwd = tempfile::tempdir().unwrap();
     let mut server = Server::start(json!({}));

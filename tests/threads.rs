@@ -359,3 +359,22 @@ fn the_changes_of_a_turn_are_taken_back_where_nobody_has_changed_them_since() {
     let mut server = house.server(&[]);
     assert_eq!(reply(&mut server, &thread, "run `true`")["isError"], false);
 }
+
+#[test]
+fn hosts_with_mcp_apps_get_a_page_that_shows_a_turn() {
+    let house = House::new();
+    let mut server = house.server(&[]);
+    let list = server.request("tools/list", json!({}));
+    let tools = server.answer(list)["result"]["tools"].clone();
+    let uri = tools[0]["_meta"]["ui"]["resourceUri"].clone();
+    assert!(tools[1]["_meta"]["ui"]["resourceUri"] == uri && tools[2]["_meta"].is_null(), "{tools}");
+    let read = server.request("resources/read", json!({ "uri": uri }));
+    let page = server.answer(read)["result"]["contents"][0].clone();
+    assert_eq!(page["mimeType"], "text/html;profile=mcp-app");
+    assert_eq!(page["_meta"]["ui"]["csp"]["connectDomains"], json!([]));
+    let text = page["text"].as_str().unwrap();
+    assert!(
+        text.starts_with("<!DOCTYPE html>") && !text.contains("http://") && !text.contains("https://"),
+        "a page alone"
+    );
+}

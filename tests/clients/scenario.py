@@ -54,7 +54,7 @@ class SlowCommand:
         check(self.read(15, "the slow command was killed") == b"", "the slow command only ends")
         os.close(self.pipe)
         os.remove(self.path)
-        # What the sandbox lays over protected names goes a little after the command, and after an `interrupted` answer.
+        # What the sandbox lays over protected names goes a little after the command.
         deadline = time.monotonic() + 15
         while any(name.startswith(".") for name in os.listdir(self.directory)):
             check(time.monotonic() < deadline, os.listdir(self.directory))

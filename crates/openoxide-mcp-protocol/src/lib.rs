@@ -6,6 +6,7 @@
 //! out, and `openoxide-mcp-server` moves them.
 
 pub mod approval_form;
+pub mod apps;
 mod envelope;
 mod era;
 mod error;

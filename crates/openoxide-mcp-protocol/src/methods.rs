@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::apps::UI_EXTENSION;
 use crate::tasks::TASKS_EXTENSION;
 use crate::{LogLevel, RequestId, SUPPORTED_VERSIONS, WireError};
 
@@ -103,6 +104,7 @@ fn capabilities() -> ServerCapabilities {
     let mut resources = ResourcesCapability::default();
     (resources.subscribe, resources.list_changed) = (Some(true), Some(true));
     capabilities.resources = Some(resources);
+    capabilities.extensions = Some(ExtensionCapabilities::from([(UI_EXTENSION.to_owned(), Default::default())]));
     capabilities
 }
 
@@ -123,9 +125,7 @@ pub fn discover_result() -> DiscoverResult {
         .map(|version| serde_json::from_value(serde_json::json!(version)).expect("a version is a string"))
         .collect();
     let mut capabilities = capabilities();
-    let mut extensions = ExtensionCapabilities::new();
-    extensions.insert(TASKS_EXTENSION.to_owned(), Default::default());
-    capabilities.extensions = Some(extensions);
+    capabilities.extensions.get_or_insert_default().insert(TASKS_EXTENSION.to_owned(), Default::default());
     let config = ServerConfig::new(capabilities).with_server_info(implementation()).with_instructions(INSTRUCTIONS);
     let mut result = DiscoverResult::from_server_info(versions, config);
     result.ttl_ms = FIXED_TTL_MS;
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(
             result["capabilities"],
             serde_json::json!({
-                "extensions": { TASKS_EXTENSION: {} },
+                "extensions": { TASKS_EXTENSION: {}, UI_EXTENSION: {} },
                 "logging": {},
                 "resources": { "listChanged": true, "subscribe": true },
                 "tools": {}

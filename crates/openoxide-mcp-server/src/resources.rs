@@ -3,6 +3,7 @@
 //! own task.
 
 use openoxide_core::{CoreError, ErrorKind, ThreadChange, ThreadId, ThreadManager, ThreadSummary};
+use openoxide_mcp_protocol::apps::{REVIEW_URI, review_resource};
 use openoxide_mcp_protocol::{WireError, code, parse_params};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -11,6 +12,8 @@ use crate::principal::Principal;
 
 /// Threads on one page of the list.
 const PAGE: usize = 100;
+/// The page that shows a turn in hosts with MCP Apps; `tests/apps/run` tests it in a browser.
+const REVIEW: &str = include_str!("review/page.html");
 
 const ALL: &str = "openoxide://threads";
 const BELOW: &str = "openoxide://threads/";
@@ -126,6 +129,9 @@ fn read(
         uri: String,
     }
     let uri = parse_params::<Params>("resources/read", params)?.uri;
+    if uri == REVIEW_URI {
+        return Ok(review_resource(REVIEW));
+    }
     let (text, kind) = if uri == ALL {
         (all(manager, principal)?, JSON)
     } else {

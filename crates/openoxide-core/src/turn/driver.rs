@@ -46,8 +46,9 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
             Err(_) => Parts::after_panic(&thread),
         };
         if parts.status != TurnStatus::Completed {
+            // What a command does with its last two seconds belongs to the turn, and the next turn finds none of it.
             if let Some(ending) = thread.sessions.terminate(Some(turn_id)) {
-                tokio::spawn(ending);
+                ending.await;
             }
             close_history(&thread, parts.status, parts.left_over);
         }

@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde_json::Value;
 
 use super::choices::{ApprovalChoice, SandboxChoice, Word};
 use super::{OPENOXIDE, OpenoxideParams, QUERY, QueryParams, REPLY, ReplyParams};
-use crate::ToolOutput;
+use crate::{ToolOutput, apps};
 
 /// The words of an enum, whether it is written as `enum` or as `oneOf` of constants.
 pub(super) fn enum_words(property: &Value) -> Vec<String> {
@@ -126,11 +126,12 @@ fn list(offer: &Offer) -> Vec<Tool> {
             .with_raw_output_schema(Arc::clone(&output))
             .with_annotations(annotations)
     };
+    let shown = |tool: Tool| tool.with_meta(MetaObject(apps::tool_meta()));
     let mut start = schema_of::<OpenoxideParams>();
     offer_words(&mut start, "sandbox", &offer.sandboxes, offer.default_sandbox);
     offer_words(&mut start, "approval_policy", &offer.policies, offer.default_policy);
     vec![
-        tool(
+        shown(tool(
             OPENOXIDE,
             "OpenOxide",
             "Hand a coding task to the OpenOxide agent in a new thread. It reads and edits files and runs commands in cwd, \
@@ -138,8 +139,8 @@ fn list(offer: &Offer) -> Vec<Tool> {
              thread id, a summary, the files it changed and a diff.",
             start,
             ToolAnnotations::with_title("OpenOxide: start a task").read_only(false).destructive(true).open_world(true),
-        ),
-        tool(
+        )),
+        shown(tool(
             REPLY,
             "OpenOxide Reply",
             "Continue an OpenOxide thread: send the next prompt, steer or interrupt the running turn, or, without a \
@@ -149,7 +150,7 @@ fn list(offer: &Offer) -> Vec<Tool> {
                 .read_only(false)
                 .destructive(true)
                 .open_world(true),
-        ),
+        )),
         tool(
             QUERY,
             "OpenOxide Query",
