@@ -1,5 +1,6 @@
 //! Questions a turn asks before it acts, and the decisions that settle them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,35 @@ pub enum ApprovalAction {
         /// All of them as one unified diff.
         unified_diff: String,
     },
+    /// Nothing is done; the person is asked something.
+    UserInput {
+        /// 1 to 3 of them.
+        questions: Vec<UserQuestion>,
+    },
+}
+
+/// A question of the model's to the person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserQuestion {
+    /// Names the answer: letters, digits and `_`.
+    pub id: String,
+    /// A sentence.
+    pub question: String,
+    /// Answers to choose from; none for a free one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<UserOption>,
+}
+
+/// An answer to choose.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserOption {
+    /// A few words.
+    pub label: String,
+    /// What it would mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
 }
 
 /// One file that a patch changes.
@@ -81,6 +111,8 @@ pub enum FileChangeKind {
 pub enum Decision {
     /// Do it, once.
     Approve,
+    /// The answers to [`ApprovalAction::UserInput`], by the ids of its questions.
+    Answer(BTreeMap<String, String>),
     /// Do it, and do not ask again on this thread for the same argument vector in the same directory (commands), or
     /// for any patch (patches).
     ApproveForThread,

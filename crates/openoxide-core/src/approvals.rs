@@ -47,13 +47,14 @@ pub enum RememberedApproval {
 
 impl RememberedApproval {
     /// The answer to a question, for the rest of its thread.
-    pub(crate) fn of(question: &Question) -> Self {
+    pub(crate) fn of(question: &Question) -> Option<Self> {
         let leaves_sandbox = question.leaves_sandbox;
         match &question.action {
             ApprovalAction::Command { argv, cwd } => {
-                Self::Command { argv: argv.clone(), cwd: cwd.clone(), leaves_sandbox }
+                Some(Self::Command { argv: argv.clone(), cwd: cwd.clone(), leaves_sandbox })
             }
-            ApprovalAction::Patch { .. } => Self::Patches { leaves_sandbox },
+            ApprovalAction::Patch { .. } => Some(Self::Patches { leaves_sandbox }),
+            ApprovalAction::UserInput { .. } => None,
         }
     }
 }
@@ -70,7 +71,9 @@ impl Remembered {
     /// Notes an approval for the thread: the exact command in the exact directory, or every patch, in the sandbox or out
     /// of it.
     pub(crate) fn approve(&mut self, question: &Question) {
-        self.restore(RememberedApproval::of(question));
+        if let Some(approval) = RememberedApproval::of(question) {
+            self.restore(approval);
+        }
     }
 
     /// Takes back what was noted before.
@@ -92,6 +95,7 @@ impl Remembered {
             }
             ApprovalAction::Patch { .. } if question.leaves_sandbox => self.patches_beyond,
             ApprovalAction::Patch { .. } => self.patches,
+            ApprovalAction::UserInput { .. } => false,
         }
     }
 }
@@ -114,12 +118,22 @@ impl Rules {
                 let reach = if question.leaves_sandbox { PatchReach::Beyond } else { PatchReach::Within };
                 Request::Patch { reach }
             }
+            ApprovalAction::UserInput { .. } => return self.judge_asking(),
         };
         let mut verdict = command_rules::decide(self.policy, self.sandbox, &self.rules, request);
         if verdict.decision == RuleDecision::Ask && self.remembered.covers(question) {
             verdict.decision = RuleDecision::Allow;
         }
         verdict
+    }
+
+    /// A person who wants never to be asked is not asked this either.
+    fn judge_asking(&self) -> Verdict {
+        let (decision, rule, reason) = match self.policy {
+            ApprovalPolicy::Never => (RuleDecision::Forbid, "policy:never", "the person wants never to be asked"),
+            _ => (RuleDecision::Ask, "user-input", "the agent wants to know it from you"),
+        };
+        Verdict { decision, rule: rule.into(), reason: reason.into() }
     }
 
     /// Whether what is asked is done within a sandbox.
@@ -133,6 +147,10 @@ pub(crate) fn refusal(action: &ApprovalAction, verdict: &Verdict) -> (String, De
     let what = match action {
         ApprovalAction::Command { .. } => "The command was not run",
         ApprovalAction::Patch { .. } => "The patch was not applied; no file was changed",
+        ApprovalAction::UserInput { .. } => {
+            let sentence = format!("The question was not asked: {}. Decide yourself, and say how.", verdict.reason);
+            return (sentence, DenialReason::NotAskable);
+        }
     };
     let reason = if verdict.rule == "policy:never" { DenialReason::NotAskable } else { DenialReason::Declined };
     let sentence = format!(
@@ -149,6 +167,10 @@ pub(crate) fn describe(action: &ApprovalAction) -> String {
         ApprovalAction::Patch { changes, .. } => {
             let paths: Vec<String> = changes.iter().map(|change| visible(&change.path.to_string_lossy())).collect();
             format!("patch {}", paths.join(", "))
+        }
+        ApprovalAction::UserInput { questions } => {
+            let questions: Vec<String> = questions.iter().map(|question| visible(&question.question)).collect();
+            format!("ask: {}", questions.join(" "))
         }
     }
 }
@@ -185,6 +207,7 @@ pub(crate) fn visible(text: &str) -> String {
 pub(crate) fn decision_word(decision: &Decision) -> String {
     match decision {
         Decision::Approve => "approved".to_owned(),
+        Decision::Answer(_) => "answered".to_owned(),
         Decision::ApproveForThread => "approved_for_thread".to_owned(),
         Decision::Deny { reason, .. } => format!("denied: {}", reason.as_str()),
         Decision::DenyAndStop { .. } => "denied_and_stopped".to_owned(),
@@ -196,6 +219,7 @@ pub(crate) fn denial_sentence(action: &ApprovalAction, reason: DenialReason, not
     let what = match action {
         ApprovalAction::Command { .. } => "The command was not run",
         ApprovalAction::Patch { .. } => "The patch was not applied; no file was changed",
+        ApprovalAction::UserInput { .. } => "The question was not answered",
     };
     let why = match reason {
         DenialReason::Declined => "the person asked said no",
@@ -206,6 +230,7 @@ pub(crate) fn denial_sentence(action: &ApprovalAction, reason: DenialReason, not
         DenialReason::NotAskable => "it needs approval, and there is nobody who can be asked",
     };
     let next = match reason {
+        _ if matches!(action, ApprovalAction::UserInput { .. }) => "Decide yourself, and say how in your last message.",
         DenialReason::Declined | DenialReason::Cancelled => {
             "Do not try to reach the same effect another way. Go on without it, or say what you would need it for."
         }

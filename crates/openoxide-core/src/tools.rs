@@ -11,6 +11,7 @@ mod hidden;
 mod list_dir;
 pub(crate) mod output;
 mod read_file;
+mod request_user_input;
 mod update_plan;
 mod view_image;
 mod write_stdin;
@@ -38,6 +39,7 @@ impl Toolbox {
     fn all() -> Self {
         let mut specs = vec![exec_command::spec(), write_stdin::spec(), apply_patch::spec()];
         specs.extend(Self::reading().specs);
+        specs.push(request_user_input::spec());
         Self { specs }
     }
 
@@ -113,6 +115,7 @@ pub(crate) enum Plan {
     Grep(grep::Grep),
     UpdatePlan(update_plan::UpdatePlan),
     ViewImage(view_image::ViewImage),
+    RequestUserInput(request_user_input::RequestUserInput),
 }
 
 /// What a tool needs of the turn that calls it.
@@ -189,6 +192,7 @@ pub(crate) fn plan(context: &ToolContext, call: &ToolCall) -> Result<Plan, Strin
         read_file::NAME => read_file::ReadFile::new(context, args).map(Plan::ReadFile),
         list_dir::NAME => list_dir::ListDir::new(context, args).map(Plan::ListDir),
         grep::NAME => grep::Grep::new(context, args).map(Plan::Grep),
+        request_user_input::NAME => request_user_input::RequestUserInput::new(args).map(Plan::RequestUserInput),
         view_image::NAME => view_image::ViewImage::new(context, args).map(Plan::ViewImage),
         _ => update_plan::UpdatePlan::new(args).map(Plan::UpdatePlan),
     }
@@ -205,6 +209,7 @@ pub(crate) async fn prepare(context: ToolContext, plan: &mut Plan) -> Prepared {
         Plan::ListDir(list) => reading(&context, list_dir::NAME, list.summary()),
         Plan::Grep(grep) => reading(&context, grep::NAME, grep.summary()),
         Plan::ViewImage(view) => reading(&context, view_image::NAME, view.summary()),
+        Plan::RequestUserInput(request) => request.prepared(&context),
         Plan::UpdatePlan(_) => reading(&context, update_plan::NAME, "updating the plan".to_owned()),
     }
 }
@@ -242,6 +247,7 @@ pub(crate) fn run(context: ToolContext, plan: Plan, item_id: u64) -> BoxFuture<'
             read_in_background(context, grep::NAME, summary, move |stop| grep.run(stop)).boxed()
         }
         Plan::ViewImage(view) => view.run(context).boxed(),
+        Plan::RequestUserInput(request) => futures_util::future::ready(request.run(&context)).boxed(),
         Plan::UpdatePlan(plan) => futures_util::future::ready(plan.run(&context)).boxed(),
     }
 }

@@ -3,7 +3,9 @@
 //! One required field `decision`; `accept` with an empty form approves once, because clients exist that cannot render
 //! a form. Anything that is not understood is a denial.
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
 
 use crate::meta_keys;
 
@@ -55,6 +57,71 @@ pub fn question(message: &str, details: Value) -> Value {
         },
         "_meta": { meta_keys::APPROVAL: details },
     })
+}
+
+/// One question of a form that asks the person what they want.
+#[derive(Debug, Clone)]
+pub struct Field {
+    /// Names the answer.
+    pub id: String,
+    /// A sentence.
+    pub question: String,
+    /// Answers to choose from, each with what it would mean; none for a free one.
+    pub options: Vec<(String, Option<String>)>,
+}
+
+/// What a field for another answer than those offered is called.
+fn other(id: &str) -> String {
+    format!("{id}_other")
+}
+
+/// The parameters of `elicitation/create` for questions of the agent.
+///
+/// A question with options is an enum, and a text beside it for another answer; one without is a text. `details` is for
+/// programs and travels in `_meta`.
+pub fn input_form(message: &str, fields: &[Field], details: Value) -> Value {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for Field { id, question, options } in fields {
+        if options.is_empty() {
+            properties.insert(id.clone(), json!({ "type": "string", "title": question, "minLength": 1 }));
+            required.push(id);
+            continue;
+        }
+        let explained: Vec<String> =
+            options.iter().filter_map(|(label, what)| what.as_ref().map(|what| format!("{label}: {what}"))).collect();
+        let labels: Vec<&String> = options.iter().map(|(label, _)| label).collect();
+        let mut choice = json!({ "type": "string", "title": question, "enum": labels });
+        if !explained.is_empty() {
+            choice["description"] = json!(explained.join(" "));
+        }
+        properties.insert(id.clone(), choice);
+        properties.insert(other(id), json!({ "type": "string", "title": "Another answer" }));
+    }
+    json!({
+        "mode": "form",
+        "message": message,
+        "requestedSchema": { "type": "object", "properties": properties, "required": required },
+        "_meta": { meta_keys::APPROVAL: details },
+    })
+}
+
+/// Reads the answer to such a form: what was said to each question, or the kind of no. Another answer goes before a choice.
+///
+/// # Errors
+/// `decline`, `cancel`, or what is no answer to a form.
+pub fn read_input(result: &Value, ids: &[&str]) -> Result<BTreeMap<String, String>, Refusal> {
+    match result.get("action").and_then(Value::as_str) {
+        Some("accept") => {}
+        Some("decline") => return Err(Refusal::Declined),
+        Some("cancel") => return Err(Refusal::Cancelled),
+        _ => return Err(Refusal::Error),
+    }
+    let said = |field: &str| {
+        let text = result.get("content")?.get(field)?.as_str()?.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    };
+    Ok(ids.iter().filter_map(|id| Some(((*id).to_owned(), said(&other(id)).or_else(|| said(id))?))).collect())
 }
 
 /// Reads an `ElicitResult`, or what Codex's clients send in its place.
@@ -153,6 +220,31 @@ mod tests {
         ] {
             assert_eq!(read_answer(&answer), expected, "{answer}");
         }
+    }
+
+    #[test]
+    fn a_form_of_questions_takes_a_choice_or_other_words() {
+        let field = |id: &str, question: &str, options| Field { id: id.into(), question: question.into(), options };
+        let options = vec![("SQLite".to_owned(), Some("One file.".to_owned())), ("Postgres".to_owned(), None)];
+        let fields = [field("db", "Which database?", options), field("name", "Which name?", Vec::new())];
+        let schema = input_form("Two questions", &fields, json!({}))["requestedSchema"].clone();
+        assert_eq!(schema["properties"]["db"]["enum"], json!(["SQLite", "Postgres"]));
+        assert_eq!(schema["properties"]["db"]["description"], "SQLite: One file.");
+        assert_eq!(
+            (&schema["required"], &schema["properties"]["db_other"]["type"]),
+            (&json!(["name"]), &json!("string"))
+        );
+        let read = |answer: Value| read_input(&answer, &["db", "name"]);
+        let said = read(json!({"action":"accept","content":{"db":"SQLite","name":" x "}})).unwrap();
+        assert_eq!((said["db"].as_str(), said["name"].as_str()), ("SQLite", "x"));
+        assert_eq!(
+            read(json!({"action":"accept","content":{"db":"SQLite","db_other":"Redis"}})).unwrap()["db"],
+            "Redis"
+        );
+        assert!(read(json!({"action":"accept"})).unwrap().is_empty());
+        assert_eq!(read(json!({"action":"decline"})), Err(Refusal::Declined));
+        assert_eq!(read(json!({"action":"cancel"})), Err(Refusal::Cancelled));
+        assert_eq!(read(json!({"decision":"approved"})), Err(Refusal::Error));
     }
 
     #[test]

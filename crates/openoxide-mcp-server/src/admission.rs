@@ -253,7 +253,7 @@ pub(crate) fn retry(
     for request in attachment.snapshot.pending.iter().filter(|request| request.turn_id == turn) {
         let id = request.id.to_string();
         if let (true, Some(answer)) = (parked.approvals.contains(&id), answers.get(&id)) {
-            questions::settle(&thread, request.id, questions::decision(answer), Decider::Client(client.clone()));
+            questions::settle_by_answer(&thread, request.id, answer, Decider::Client(client.clone()));
         }
     }
     let snapshot = &attachment.snapshot;

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openoxide_core::{
     ApprovalAction, ApprovalId, ApprovalRequest, Decider, Decision, DenialReason, FileChangeKind, Op, Thread,
+    UserQuestion,
 };
-use openoxide_mcp_protocol::approval_form::{self, Answer, Refusal};
+use openoxide_mcp_protocol::approval_form::{self, Answer, Field, Refusal};
 use openoxide_mcp_protocol::{Outcome, RequestId};
 use serde_json::{Value, json};
 
@@ -54,17 +55,18 @@ impl Questions {
             tracing::debug!(?id, "an answer to no open question is ignored");
             return;
         };
-        let decision = match outcome {
-            Outcome::Result(result) => match serde_json::from_str::<Value>(result.get()) {
-                Ok(result) => decision(&result),
-                Err(_) => deny(DenialReason::Error),
-            },
+        let by = Decider::Client(question.client);
+        match outcome {
+            // What is no JSON after all is no answer either.
+            Outcome::Result(result) => {
+                let answer = serde_json::from_str(result.get()).unwrap_or(Value::Null);
+                settle_by_answer(&question.thread, question.approval, &answer, by);
+            }
             Outcome::Error(error) => {
                 tracing::info!(error = error.get(), "the client answered a question with an error");
-                deny(DenialReason::Error)
+                settle(&question.thread, question.approval, deny(DenialReason::Error), by);
             }
-        };
-        settle(&question.thread, question.approval, decision, Decider::Client(question.client));
+        }
     }
 
     /// Takes back the question about `approval`, wherever it was settled; returns its id so that the client can be told.
@@ -88,8 +90,24 @@ impl Questions {
     }
 }
 
+/// Gives what a client answered to core. An answer to what is not asked, or not any more, changes nothing.
+pub(crate) fn settle_by_answer(thread: &Arc<Thread>, approval: ApprovalId, answer: &Value, by: Decider) {
+    let Some(request) = thread.pending_approvals().into_iter().find(|request| request.id == approval) else { return };
+    let decision = match &request.action {
+        ApprovalAction::UserInput { questions } => {
+            let ids: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();
+            match approval_form::read_input(answer, &ids) {
+                Ok(answers) => Decision::Answer(answers),
+                Err(refusal) => deny(reason_of(refusal)),
+            }
+        }
+        _ => decision(answer),
+    };
+    settle(thread, approval, decision, by);
+}
+
 /// Gives a decision to core. One that comes too late changes nothing.
-pub(crate) fn settle(thread: &Arc<Thread>, approval: ApprovalId, decision: Decision, by: Decider) {
+fn settle(thread: &Arc<Thread>, approval: ApprovalId, decision: Decision, by: Decider) {
     if let Err(error) = thread.submit(Op::Approval { id: approval, decision, by }) {
         tracing::debug!(%error, "a late decision is ignored");
     }
@@ -105,25 +123,45 @@ pub(crate) fn settle_unasked(server: &Server, thread: &Arc<Thread>, request: &Ap
 }
 
 /// A denial without words.
-pub(crate) fn deny(reason: DenialReason) -> Decision {
+fn deny(reason: DenialReason) -> Decision {
     Decision::Deny { reason, note: None }
 }
 
 /// The decision in a client's answer.
-pub(crate) fn decision(result: &Value) -> Decision {
+fn decision(result: &Value) -> Decision {
     match approval_form::read_answer(result) {
         Answer::Approve => Decision::Approve,
         Answer::ApproveForThread => Decision::ApproveForThread,
-        Answer::Deny(refusal, note) => {
-            let reason = match refusal {
-                Refusal::Declined => DenialReason::Declined,
-                Refusal::Cancelled => DenialReason::Cancelled,
-                Refusal::Error => DenialReason::Error,
-            };
-            Decision::Deny { reason, note }
-        }
+        Answer::Deny(refusal, note) => Decision::Deny { reason: reason_of(refusal), note },
         Answer::DenyAndStop(note) => Decision::DenyAndStop { note },
     }
+}
+
+fn reason_of(refusal: Refusal) -> DenialReason {
+    match refusal {
+        Refusal::Declined => DenialReason::Declined,
+        Refusal::Cancelled => DenialReason::Cancelled,
+        Refusal::Error => DenialReason::Error,
+    }
+}
+
+/// The form with which the agent asks the person.
+fn input_form(questions: &[UserQuestion], details: Value) -> Value {
+    let visible = openoxide_core::visible_text;
+    let fields: Vec<Field> = questions
+        .iter()
+        .map(|question| {
+            let options = question.options.iter();
+            let options = options.map(|option| (visible(&option.label), option.description.as_deref().map(visible)));
+            Field { id: question.id.clone(), question: visible(&question.question), options: options.collect() }
+        })
+        .collect();
+    let mut message = "OpenOxide asks:".to_owned();
+    for field in &fields {
+        // Writing to a string cannot fail.
+        let _ = write!(message, "\n\n{}", field.question);
+    }
+    approval_form::input_form(&message, &fields, details)
 }
 
 /// The parameters of `elicitation/create` for a request of core.
@@ -164,6 +202,10 @@ pub(crate) fn wording(request: &ApprovalRequest) -> Value {
             let _ = write!(message, "\n\n{}", shown_diff(unified_diff));
             details["changes"] = json!(changes);
             details["diff"] = json!(unified_diff);
+        }
+        ApprovalAction::UserInput { questions } => {
+            details["questions"] = json!(questions);
+            return input_form(questions, details);
         }
         other => {
             let _ = write!(message, "OpenOxide wants to act: {other:?}");

@@ -195,6 +195,7 @@ pub(crate) fn phase_of(event: &Event) -> Option<String> {
         },
         Event::ApprovalRequested { request, .. } => match &request.action {
             ApprovalAction::Command { argv, .. } => format!("waiting for approval of {}", brief(&command_line(argv))),
+            ApprovalAction::UserInput { .. } => "waiting for an answer".to_owned(),
             _ => "waiting for approval of a patch".to_owned(),
         },
         Event::Warning { message, .. } => brief(message),

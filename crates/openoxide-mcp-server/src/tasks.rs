@@ -63,7 +63,7 @@ pub(crate) fn answer(
                 for (key, answer) in &input_responses {
                     if let Ok(approval) = key.parse::<ApprovalId>() {
                         let by = Decider::Client(client.name.clone());
-                        questions::settle(&thread, approval, questions::decision(answer), by);
+                        questions::settle_by_answer(&thread, approval, answer, by);
                     }
                 }
             }

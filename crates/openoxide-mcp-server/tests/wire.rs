@@ -1,79 +1,15 @@
 //! Drives `serve` over an in-memory duplex with a scripted model: what a client sees on the wire, in both eras.
 #![allow(clippy::unwrap_used, reason = "what cannot be unwrapped has failed the test")]
 
-use std::path::Path;
+mod support;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use openoxide_core::{ApprovalPolicy, Config, SandboxMode, ThreadManager};
-use openoxide_mcp_server::{ApprovalStrategy, Server as Agent, ServerConfig, serve};
-use openoxide_test_support::{Client, Redactor, Say, ScriptedModel};
+use openoxide_test_support::{Say, ScriptedModel};
 use serde_json::{Value, json};
-use tokio::io::DuplexStream;
+use support::{add_file, ask_which, call, can_be_asked, exists, legacy, modern, start, start_with};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
-
-struct Server {
-    client: Client<DuplexStream>,
-    cwd: tempfile::TempDir,
-    task: JoinHandle<()>,
-}
-
-async fn start(model: Arc<ScriptedModel>) -> Server {
-    start_with(model, |_| {}).await
-}
-
-async fn start_with(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config)) -> Server {
-    let cwd = tempfile::tempdir().unwrap();
-    // No test here starts a command, so the program that would is none.
-    let launcher = openoxide_core::Launcher::new("/nonexistent/helper".into(), Default::default());
-    let mut config = Config::new(cwd.path().to_owned(), "scripted".to_owned(), model, launcher);
-    (config.default_sandbox, config.default_approval_policy) =
-        (SandboxMode::DangerFullAccess, ApprovalPolicy::Untrusted);
-    adjust(&mut config);
-    let (ours, theirs) = tokio::io::duplex(64 * 1024);
-    let (reader, writer) = tokio::io::split(theirs);
-    let agent = Agent::new(ServerConfig {
-        manager: ThreadManager::new(config),
-        state_key_file: None,
-        tasks: None,
-        approval_strategy: ApprovalStrategy::default(),
-        max_wait: None,
-    });
-    let task = tokio::spawn(serve(reader, writer, agent, std::future::pending()));
-    Server { client: Client::new(ours), cwd, task }
-}
-
-async fn legacy(model: Arc<ScriptedModel>, capabilities: Value) -> Server {
-    let mut server = start(model).await;
-    server.client.initialize("2025-06-18", capabilities).await;
-    server
-}
-
-fn call(tool: &str, arguments: Value) -> Value {
-    json!({ "name": tool, "arguments": arguments })
-}
-
-fn modern(mut params: Value, capabilities: Value) -> Value {
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": capabilities,
-        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
-    });
-    params
-}
-
-fn add_file(name: &str) -> String {
-    format!("*** Begin Patch\n*** Add File: {name}\n+hello\n*** End Patch\n")
-}
-
-fn can_be_asked() -> Value {
-    json!({ "elicitation": {} })
-}
-
-fn exists(cwd: &Path, name: &str) -> bool {
-    cwd.join(name).exists()
-}
 
 #[tokio::test]
 async fn a_legacy_accept_lets_the_patch_be_written_and_any_other_ending_does_not() {
@@ -373,40 +309,14 @@ async fn progress_rises_and_log_messages_name_their_call() {
     );
 }
 
-/// The wire of one turn with an approval, redacted.
-async fn trace_of(era: &str) -> Value {
-    let model = ScriptedModel::new([Say::Patch(add_file("a.txt")), Say::Text("done")]);
-    let mut server = start(model).await;
-    let arguments = call("openoxide", json!({ "prompt": "add a.txt" }));
-    if era == "legacy" {
-        server.client.initialize("2025-11-25", can_be_asked()).await;
-        server.client.request(1, "tools/call", arguments).await;
-        let question = server.client.until("elicitation/create").await;
-        let answer = json!({ "action": "accept", "content": { "decision": "approve" } });
-        server.client.send(json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer })).await;
-        server.client.answer(1).await;
-    } else {
-        let mut params = modern(arguments, can_be_asked());
-        let parked = server.client.ask(1, "tools/call", params.clone()).await;
-        let keys = parked.result()["inputRequests"].as_object().unwrap().keys();
-        let answers: Value = keys.map(|key| (key.clone(), json!({ "action": "accept" }))).collect();
-        params["inputResponses"] = answers;
-        params["requestState"] = parked.result()["requestState"].clone();
-        server.client.ask(2, "tools/call", params).await;
-    }
-    let mut redactor = Redactor::default();
-    redactor.place(&server.cwd.path().canonicalize().unwrap().to_string_lossy(), "[cwd]");
-    let mut trace = Value::from_iter(server.client.trace.iter().map(|(way, message)| json!({ *way: message })));
-    redactor.redact(&mut trace);
-    trace
-}
-
 #[tokio::test]
-async fn the_wire_of_an_approved_patch_is_as_reviewed_in_the_legacy_era() {
-    insta::assert_json_snapshot!(trace_of("legacy").await);
-}
-
-#[tokio::test]
-async fn the_wire_of_an_approved_patch_is_as_reviewed_in_the_modern_era() {
-    insta::assert_json_snapshot!(trace_of("modern").await);
+async fn nobody_answers_for_the_person() {
+    // What stays in the sandbox is approved by the strategy; a question of the agent is not.
+    let script = [Say::Call("request_user_input", ask_which("Which database?")), Say::Text("decided")];
+    let mut server = legacy(ScriptedModel::new(script), json!({})).await;
+    let arguments = json!({ "prompt": "p", "approval_policy": "on-request" });
+    let reply = server.client.ask(1, "tools/call", call("openoxide", arguments)).await;
+    let denial = &reply.output()["denials"][0];
+    assert_eq!((&denial["what"], &denial["reason"]), (&json!("ask: Which database?"), &json!("not_askable")));
+    assert_eq!(reply.output()["content"], "decided");
 }

@@ -27,6 +27,8 @@ impl Redactor {
                         "durationMs" | "duration_ms" => field = Value::from("[ms]"),
                         "requestState" => field = Value::from("[sealed]"),
                         "version" => field = Value::from("[version]"),
+                        "createdAt" | "lastUpdatedAt" => field = Value::from("[time]"),
+                        "taskId" => field = Value::from("[task]"),
                         _ => self.redact(&mut field),
                     }
                     fields.insert(self.redact_text(&key), field);

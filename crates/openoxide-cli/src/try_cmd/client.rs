@@ -5,6 +5,8 @@
 //! request of the server and is answered by its id; in the modern era the questions of an `input_required` result are
 //! collected, and the call is sent again with all the answers.
 
+use std::collections::VecDeque;
+
 use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
@@ -52,6 +54,31 @@ pub(super) struct Question {
     pub(super) key: QuestionKey,
     /// What to show.
     pub(super) message: String,
+    /// What is asked in words: the name of each answer and how to ask for it. Empty where a decision is wanted.
+    pub(super) fields: VecDeque<(String, String)>,
+    /// The answers so far.
+    pub(super) said: Map<String, Value>,
+}
+
+impl Question {
+    /// The question that parameters of `elicitation/create` put.
+    pub(super) fn of(key: QuestionKey, params: &Value) -> Self {
+        let properties = params["requestedSchema"]["properties"].as_object();
+        let is_decision = properties.is_none_or(|properties| properties.contains_key("decision"));
+        let asked = properties.filter(|_| !is_decision).into_iter().flatten();
+        let fields = asked
+            .map(|(name, schema)| {
+                let choices = schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
+                let choices: Vec<&str> = choices.collect();
+                let title = schema["title"].as_str().unwrap_or(name);
+                match choices.is_empty() {
+                    true => (name.clone(), title.to_owned()),
+                    false => (name.clone(), format!("{title} ({})", choices.join(", "))),
+                }
+            })
+            .collect();
+        Self { key, message: text(&params["message"]), fields, said: Map::new() }
+    }
 }
 
 /// What the server said.
@@ -206,7 +233,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<R, W> {
             }
             (Some("elicitation/create"), Some(id)) => {
                 let key = QuestionKey::Request(id.clone());
-                Ok(Some(Incoming::Questions(vec![Question { key, message: text(&params["message"]) }])))
+                Ok(Some(Incoming::Questions(vec![Question::of(key, params)])))
             }
             (None, Some(id)) if self.call.as_ref().is_some_and(|call| *id == json!(call.id)) => {
                 self.handle_answer(message).await
@@ -298,10 +325,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<R, W> {
         let asked = result["inputRequests"].as_object().cloned().unwrap_or_default();
         let questions: Vec<Question> = asked
             .iter()
-            .map(|(key, request)| Question {
-                key: QuestionKey::Input(key.clone()),
-                message: text(&request["params"]["message"]),
-            })
+            .map(|(key, request)| Question::of(QuestionKey::Input(key.clone()), &request["params"]))
             .collect();
         let state = result.get("requestState").cloned();
         if questions.is_empty() {

@@ -123,17 +123,52 @@ where
         while let Some(question) = self.questions.front() {
             self.screen.heading("The agent asks:");
             self.screen.indented(&question.message);
-            if !self.asker.approves_all() {
-                self.screen.prompt(CHOICES);
-                return Ok(());
+            let field = question.fields.front().map(|(_, ask)| ask.clone());
+            match (self.asker.approves_all(), field) {
+                (false, None) => {
+                    self.screen.prompt(CHOICES);
+                    return Ok(());
+                }
+                (false, Some(ask)) => {
+                    self.screen.prompt(&format!("{ask}: "));
+                    return Ok(());
+                }
+                (true, None) => {
+                    self.screen.line("  approved (--yes)");
+                    self.settle(json!({ "action": "accept", "content": { "decision": "approve" } })).await?;
+                }
+                (true, Some(_)) => {
+                    self.screen.line("  declined: --yes approves, and knows no answers");
+                    self.settle(json!({ "action": "decline" })).await?;
+                }
             }
-            self.screen.line("  approved (--yes)");
-            self.settle(json!({ "action": "accept", "content": { "decision": "approve" } })).await?;
         }
         Ok(())
     }
 
+    /// Takes an answer in words, and asks for the next of the same form or sends it.
+    async fn handle_words(&mut self, words: &str) -> anyhow::Result<()> {
+        let Some(question) = self.questions.front_mut() else { return Ok(()) };
+        if let Some((name, _)) = question.fields.pop_front()
+            && !words.trim().is_empty()
+        {
+            question.said.insert(name, words.trim().into());
+        }
+        if let Some((_, ask)) = question.fields.front() {
+            self.screen.prompt(&format!("{ask}: "));
+            return Ok(());
+        }
+        let content = std::mem::take(&mut question.said);
+        self.settle(json!({ "action": "accept", "content": content })).await?;
+        self.ask_next().await
+    }
+
     async fn handle_line(&mut self, line: Option<String>) -> anyhow::Result<()> {
+        if let Some(words) = &line
+            && self.questions.front().is_some_and(|question| !question.fields.is_empty())
+        {
+            return self.handle_words(words).await;
+        }
         let decision = match line.as_deref().map(str::trim).map(str::to_ascii_lowercase).as_deref() {
             Some("a" | "approve" | "y" | "yes") => "approve",
             Some("t" | "thread") => "approve_for_thread",

@@ -244,3 +244,32 @@ async fn connecting_reads_who_the_server_is() {
     let (info, ()) = tokio::join!(client.connect(), legacy_handshake(&mut script));
     assert_eq!(info.unwrap(), ServerInfo { name: "s 1".to_owned(), protocol: "2025-11-25".to_owned() });
 }
+
+#[tokio::test]
+async fn a_question_of_the_agent_is_answered_in_words_and_by_nobody_with_yes() {
+    let schema = json!({ "type": "object", "properties": {
+        "db": { "type": "string", "title": "Which database?", "enum": ["SQLite", "Postgres"] },
+        "name": { "type": "string", "title": "Which name?" } } });
+    let form = json!({ "mode": "form", "message": "OpenOxide asks:", "requestedSchema": schema });
+    let ask = json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form });
+    for by_person in [true, false] {
+        let (sender, lines) = mpsc::channel(4);
+        for line in ["SQLite", " shop "] {
+            sender.send(line.to_owned()).await.unwrap();
+        }
+        let asker = if by_person { Asker::Lines(lines) } else { Asker::ApproveAll };
+        let ask = ask.clone();
+        let (outcome, shown) = play(Era::Legacy, asker, |mut script| async move {
+            legacy_handshake(&mut script).await;
+            let call = script.read().await;
+            script.write(ask).await;
+            let answer = script.read().await["result"].clone();
+            let expected = json!({ "action": "accept", "content": { "db": "SQLite", "name": "shop" } });
+            assert_eq!(answer, if by_person { expected } else { json!({ "action": "decline" }) });
+            script.answer(&call, finished("completed")).await;
+        })
+        .await;
+        assert!(outcome.unwrap().is_completed());
+        assert_eq!(shown.contains("Which database? (SQLite, Postgres): "), by_person, "{shown}");
+    }
+}

@@ -199,3 +199,45 @@ async fn a_patch_whose_file_changes_while_it_is_asked_is_not_applied() {
     assert!(result.files_changed.is_empty() && result.diff.is_none());
     assert!(bench.outputs()[0].starts_with("The patch was not applied"), "{:?}", bench.outputs());
 }
+
+fn which_database() -> (&'static str, String) {
+    let question = serde_json::json!({ "id": "db", "question": "Which database?" });
+    ("request_user_input", serde_json::json!({ "questions": [question] }).to_string())
+}
+
+#[tokio::test]
+async fn what_the_person_says_is_the_output_of_the_question() {
+    let answered = Decision::Answer([("db".to_owned(), "SQLite".to_owned())].into());
+    for (decision, expected, denied) in [
+        (answered, "{\"answers\":{\"db\":\"SQLite\"}}", false),
+        (Decision::Approve, "sent the form back empty", false),
+        (deny(DenialReason::Declined), "Decide yourself", true),
+    ] {
+        let bench = Bench::new(vec![Say::Calls(vec![which_database()])]);
+        let mut thread = bench.thread(ApprovalPolicy::OnRequest);
+        thread.prompt("go");
+        let request = thread.asked().await;
+        assert!(!request.confined && matches!(request.action, ApprovalAction::UserInput { .. }));
+        decide(&thread.thread, request.id, decision).unwrap();
+        let result = thread.ended().await;
+        assert_eq!((result.status, result.denials.is_empty()), (TurnStatus::Completed, !denied));
+        assert!(bench.outputs()[0].contains(expected), "{:?}", bench.outputs());
+    }
+}
+
+#[tokio::test]
+async fn who_wants_never_to_be_asked_is_not_asked_anything_and_words_are_no_permission() {
+    let bench = Bench::new(vec![Say::Calls(vec![which_database()])]);
+    let mut thread = bench.thread(ApprovalPolicy::Never);
+    thread.prompt("go");
+    assert_eq!(thread.ended().await.denials[0].reason, DenialReason::NotAskable);
+
+    let bench = asking(vec![Say::Calls(vec![exec("echo hi")])]);
+    let mut thread = bench.thread(ApprovalPolicy::Untrusted);
+    thread.prompt("go");
+    let request = thread.asked().await;
+    decide(&thread.thread, request.id, Decision::Answer([("decision".to_owned(), "approve".to_owned())].into()))
+        .unwrap();
+    assert_eq!(thread.ended().await.denials[0].reason, DenialReason::Error);
+    assert!(bench.commands().is_empty());
+}

@@ -17,6 +17,10 @@ use crate::{
     TurnStatus, Verdict,
 };
 
+fn completed(item: TurnItemKind) -> TurnItemKind {
+    with_status(item, ItemStatus::Completed)
+}
+
 /// One call of the present response.
 pub(super) struct Slot {
     pub(super) call: ToolCall,
@@ -130,13 +134,24 @@ impl TurnState {
             Decision::Approve | Decision::ApproveForThread => {
                 if decision == Decision::ApproveForThread {
                     self.rules.remembered.approve(question);
-                    actions.push(Action::Remember(RememberedApproval::of(question)));
+                    actions.extend(RememberedApproval::of(question).map(Action::Remember));
                 }
                 let was_stopped = slot.stopped.is_some();
                 (slot.stage, slot.approved) = (Stage::Ready, Some(action));
                 if was_stopped {
                     self.release(index, actions);
                 }
+                self.advance(actions);
+            }
+            Decision::Answer(answers) if matches!(action, ApprovalAction::UserInput { .. }) => {
+                let item = slot.item.take().map_or_else(|| refused_item(&slot.call), completed);
+                let output = serde_json::json!({ "answers": answers }).to_string();
+                self.finish_call(index, CallOutcome::plain(output, item), actions);
+                self.advance(actions);
+            }
+            // Words that say neither yes nor no to what was asked.
+            Decision::Answer(_) => {
+                self.deny(index, &action, DenialReason::Error, None, actions);
                 self.advance(actions);
             }
             Decision::Deny { reason, note } => {

@@ -1,0 +1,81 @@
+//! A server over an in-memory duplex with a scripted model, and the requests a test sends it.
+
+#![allow(dead_code, reason = "each test program uses its part of this module")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use openoxide_core::{ApprovalPolicy, Config, SandboxMode, ThreadManager};
+use openoxide_mcp_server::{ApprovalStrategy, Server as Agent, ServerConfig, serve};
+use openoxide_test_support::{Client, ScriptedModel};
+use serde_json::{Value, json};
+use tokio::io::DuplexStream;
+use tokio::task::JoinHandle;
+
+pub(crate) struct Server {
+    pub(crate) client: Client<DuplexStream>,
+    pub(crate) cwd: tempfile::TempDir,
+    pub(crate) task: JoinHandle<()>,
+}
+
+pub(crate) async fn start(model: Arc<ScriptedModel>) -> Server {
+    start_with(model, |_| {}).await
+}
+
+pub(crate) async fn start_with(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config)) -> Server {
+    let cwd = tempfile::tempdir().unwrap();
+    // No test here starts a command, so the program that would is none.
+    let launcher = openoxide_core::Launcher::new("/nonexistent/helper".into(), Default::default());
+    let mut config = Config::new(cwd.path().to_owned(), "scripted".to_owned(), model, launcher);
+    (config.default_sandbox, config.default_approval_policy) =
+        (SandboxMode::DangerFullAccess, ApprovalPolicy::Untrusted);
+    adjust(&mut config);
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let (reader, writer) = tokio::io::split(theirs);
+    let agent = Agent::new(ServerConfig {
+        manager: ThreadManager::new(config),
+        state_key_file: None,
+        tasks: None,
+        approval_strategy: ApprovalStrategy::default(),
+        max_wait: None,
+    });
+    let task = tokio::spawn(serve(reader, writer, agent, std::future::pending()));
+    Server { client: Client::new(ours), cwd, task }
+}
+
+pub(crate) async fn legacy(model: Arc<ScriptedModel>, capabilities: Value) -> Server {
+    let mut server = start(model).await;
+    server.client.initialize("2025-06-18", capabilities).await;
+    server
+}
+
+pub(crate) fn call(tool: &str, arguments: Value) -> Value {
+    json!({ "name": tool, "arguments": arguments })
+}
+
+pub(crate) fn modern(mut params: Value, capabilities: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+    });
+    params
+}
+
+pub(crate) fn add_file(name: &str) -> String {
+    format!("*** Begin Patch\n*** Add File: {name}\n+hello\n*** End Patch\n")
+}
+
+pub(crate) fn can_be_asked() -> Value {
+    json!({ "elicitation": {} })
+}
+
+pub(crate) fn exists(cwd: &Path, name: &str) -> bool {
+    cwd.join(name).exists()
+}
+
+/// A question of the model's to the person.
+pub(crate) fn ask_which(question: &str) -> String {
+    let options = json!([{ "label": "SQLite", "description": "One file." }, { "label": "Postgres" }]);
+    json!({ "questions": [{ "id": "db", "question": question, "options": options }] }).to_string()
+}
