@@ -231,7 +231,7 @@ async fn a_task() {
     ask(&mut talk, "tasks/cancel", json!({ "taskId": first })).await;
     ask(&mut talk, "tasks/get", json!({ "taskId": first })).await;
     let second = ask(&mut talk, "tools/call", prompt).await["result"]["taskId"].clone();
-    let mut until = async |talk: &mut Talk, status: &str| loop {
+    let until = async |talk: &mut Talk, status: &str| loop {
         let before = talk.server.client.trace.len();
         let shown = ask(talk, "tasks/get", json!({ "taskId": second })).await["result"].clone();
         if shown["status"] == status {
