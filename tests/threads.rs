@@ -378,3 +378,29 @@ fn hosts_with_mcp_apps_get_a_page_that_shows_a_turn() {
         "a page alone"
     );
 }
+
+#[test]
+fn a_host_that_is_configured_for_codex_finds_its_tools_and_its_threads() {
+    let house = House::new();
+    let mut server = house.server(&["--compat", "codex"]);
+    let arguments = json!({ "prompt": "run `touch made.txt`", "cwd": house.work.path(), "sandbox": "workspace-write" });
+    let call = server.call("codex", arguments);
+    let answer = server.answer(call)["result"].clone();
+    let fields: Vec<&String> = answer["structuredContent"].as_object().unwrap().keys().collect();
+    assert!(
+        fields.len() == 2 && answer.get("isError").is_none() && house.work.path().join("made.txt").exists(),
+        "{answer}"
+    );
+    let thread = answer["structuredContent"]["threadId"].clone();
+    let ran = server.wait_for("its event", |message| message["params"]["msg"]["type"] == "exec_command_end");
+    assert_eq!((&ran["method"], &ran["params"]["_meta"]["threadId"]), (&json!("codex/event"), &thread));
+    server.close_input();
+    server.wait_exit();
+    let mut later = house.server(&["--compat", "codex"]);
+    let reply = later.call("codex-reply", json!({ "conversationId": thread, "prompt": "run `touch more.txt`" }));
+    assert_eq!(later.result(reply)["threadId"], thread);
+    // Nothing is configured and nothing was asked for: Codex read only.
+    let call = later.call("codex", json!({ "prompt": "run `touch no.txt`", "cwd": house.work.path() }));
+    later.result(call);
+    assert!(house.work.path().join("more.txt").exists() && !house.work.path().join("no.txt").exists());
+}

@@ -41,7 +41,7 @@ pub(crate) struct Config {
     #[serde(default)]
     pub(crate) shell_environment_policy: EnvPolicy,
     approval_policy: Option<ApprovalPolicy>,
-    sandbox_mode: Option<SandboxMode>,
+    pub(crate) sandbox_mode: Option<SandboxMode>,
     #[serde(default)]
     sandbox_workspace_write: WorkspaceWrite,
     #[serde(default)]

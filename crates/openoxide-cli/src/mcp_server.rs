@@ -48,6 +48,9 @@ pub(crate) struct McpServerArgs {
     /// wait_seconds goes before. Without it, hosts that are known to give up are answered in time.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     max_wait: Option<Duration>,
+    /// Have the tools of another agent's MCP server as well, in its shapes: codex (`codex`, `codex-reply`, `codex/event`).
+    #[arg(long, value_name = "AGENT")]
+    compat: Option<Compat>,
     #[command(flatten)]
     http: http::HttpArgs,
 }
@@ -58,6 +61,11 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
         0.0 => Ok(Duration::MAX),
         _ => Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} s is no time to wait")),
     }
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Compat {
+    Codex,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -102,7 +110,12 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         let ceiling = args.ceiling(&config, &cwd)?;
         let mut core = CoreConfig::new(cwd, config.model_name(home.as_deref())?, provider, launcher);
         core.ceiling = ceiling;
-        core.default_sandbox = config.sandbox_mode();
+        let codex = matches!(args.compat, Some(Compat::Codex));
+        core.default_sandbox = match config.sandbox_mode {
+            // As it was there where nothing is configured.
+            None if codex => SandboxMode::ReadOnly,
+            _ => config.sandbox_mode(),
+        };
         core.default_approval_policy = config.approval_policy();
         core.workspace_write = config.workspace_write();
         core.rules = config.rules().into();
@@ -146,7 +159,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
             Fallback::AutoWithinPolicy => ApprovalStrategy::AutoWithinPolicy,
             Fallback::Deny => ApprovalStrategy::DenyOnApproval,
         };
-        let agent = Server::new(ServerConfig { manager, state_key_file, tasks, approval_strategy, max_wait });
+        let agent = Server::new(ServerConfig { manager, state_key_file, tasks, approval_strategy, max_wait, codex });
         match &args.http.listen {
             Some(address) => http::serve(address, &args.http, agent, stopped()?).await,
             None => {

@@ -196,6 +196,7 @@ mod tests {
             approval_policy,
             base_instructions: None,
             developer_instructions: None,
+            compact_prompt: None,
             read_only_tools: false,
             owner: None,
             tool_output_token_limit: None,

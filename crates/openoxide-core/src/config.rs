@@ -89,6 +89,7 @@ impl Config {
             approval_policy: self.ceiling.lowered_policy(self.default_approval_policy),
             base_instructions: None,
             developer_instructions: None,
+            compact_prompt: None,
             read_only_tools: false,
             owner: None,
             tool_output_token_limit: None,
@@ -163,6 +164,8 @@ pub struct ThreadConfig {
     pub base_instructions: Option<String>,
     /// Standing instructions of the caller, sent ahead of the first prompt.
     pub developer_instructions: Option<String>,
+    /// In place of [`Config::compact_prompt`].
+    pub compact_prompt: Option<String>,
     /// A query thread: tools that only read, and commands only where they can be held to that.
     pub read_only_tools: bool,
     /// In place of [`Config::tool_output_token_limit`].

@@ -66,6 +66,9 @@ pub struct SessionMeta {
     /// Standing instructions of the caller, where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub developer_instructions: Option<String>,
+    /// What the conversation is summed up with, where the caller said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compact_prompt: Option<String>,
     /// Whether the thread has reading tools only.
     #[serde(default)]
     pub read_only_tools: bool,
@@ -116,6 +119,7 @@ impl SessionMeta {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             base_instructions: config.base_instructions.clone(),
             developer_instructions: config.developer_instructions.clone(),
+            compact_prompt: config.compact_prompt.clone(),
             read_only_tools: config.read_only_tools,
             forked_from: None,
             owner: config.owner.as_deref().map(str::to_owned),
@@ -138,6 +142,7 @@ impl SessionMeta {
             version: "0".into(),
             base_instructions: None,
             developer_instructions: None,
+            compact_prompt: None,
             read_only_tools: false,
             forked_from: None,
             owner: None,

@@ -21,7 +21,7 @@ use crate::rollout::Rollout;
 use crate::sessions::Sessions;
 use crate::thread_manager::{Core, ThreadManager};
 use crate::thread_state::{Queued, Running, State, TurnControl};
-use crate::turn::driver;
+use crate::turn::turns;
 use crate::{
     ApprovalRequest, CoreError, Event, Op, SteerId, Submitted, ThreadConfig, ThreadId, TurnId, TurnResult, TurnStatus,
 };
@@ -96,6 +96,11 @@ impl Thread {
     /// What the thread runs with; it does not change.
     pub fn config(&self) -> &ThreadConfig {
         &self.config
+    }
+
+    /// What its model's provider is called.
+    pub fn provider_id(&self) -> &str {
+        self.core.config.provider.id()
     }
 
     /// What the thread's commands may touch.
@@ -240,7 +245,7 @@ impl Thread {
         if state.running.is_none()
             && let Some(started) = self.start_next(state)
         {
-            runtime.spawn(driver::run_turns(Arc::clone(self), started));
+            runtime.spawn(turns::run_turns(Arc::clone(self), started));
         }
         Ok(Submitted::Turn(turn_id))
     }

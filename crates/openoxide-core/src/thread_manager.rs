@@ -218,8 +218,9 @@ impl ThreadManager {
 
     /// What a thread ran with, if it still may.
     fn config_of(&self, restored: &Restored) -> Result<ThreadConfig, CoreError> {
+        let meta = &restored.meta;
         let SessionMeta { cwd, base_instructions, developer_instructions, read_only_tools, overrides, owner, .. } =
-            &restored.meta;
+            meta;
         let defaults = self.core.config.thread_defaults();
         let context = restored.context.as_ref();
         let config = ThreadConfig {
@@ -229,6 +230,7 @@ impl ThreadManager {
             approval_policy: context.map_or(defaults.approval_policy, |context| context.approval_policy),
             base_instructions: base_instructions.clone(),
             developer_instructions: developer_instructions.clone(),
+            compact_prompt: meta.compact_prompt.clone(),
             read_only_tools: *read_only_tools,
             tool_output_token_limit: overrides.tool_output_token_limit,
             project_doc_max_bytes: overrides.project_doc_max_bytes,

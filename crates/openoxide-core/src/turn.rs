@@ -1,13 +1,14 @@
 //! A turn: the state machine that decides ([`state`]), the words it speaks ([`step`]), and the driver that performs
-//! what it decided ([`driver`]). A history that grows too long is summed up by `compact`.
+//! what it decided ([`driver`]), one turn after the other ([`turns`]). A history that grows too long is summed up by `compact`.
 
 mod compact;
-pub(crate) mod driver;
+mod driver;
 mod repair;
 pub(crate) mod state;
 #[cfg(test)]
 mod state_tests;
 pub(crate) mod step;
+pub(crate) mod turns;
 
 pub(crate) use compact::estimate;
 pub(crate) use repair::missing_outputs;

@@ -75,6 +75,7 @@ pub(crate) fn start(
         approval_policy: params.approval_policy.map_or(defaults.approval_policy, offer::approval_policy),
         base_instructions: params.base_instructions,
         developer_instructions: params.instructions,
+        compact_prompt: params.compact_prompt,
         read_only_tools: false,
         tool_output_token_limit: overrides.tool_output_token_limit,
         project_doc_max_bytes: overrides.project_doc_max_bytes,

@@ -20,6 +20,8 @@ pub(crate) struct Call {
     pub(crate) progress_token: Option<ProgressToken>,
     /// The log level of a modern request; a legacy one follows its connection.
     pub(crate) log_level: Option<LogLevel>,
+    /// Whether it is one of Codex's tools, and spoken to as such.
+    pub(crate) is_codex: bool,
     /// Takes what is said for it.
     pub(crate) out: Arc<Outgoing>,
     /// What may still be said for it.

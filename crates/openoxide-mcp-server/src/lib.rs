@@ -8,6 +8,7 @@
 mod admission;
 mod answers;
 mod calls;
+mod codex;
 mod connection;
 mod door;
 mod hosts;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use openoxide_mcp_protocol::request_state::Binding;
 use openoxide_mcp_protocol::tasks::tasks_not_declared;
-use openoxide_mcp_protocol::tools::{ToolCall, ToolCallError};
+use openoxide_mcp_protocol::tools::{ToolCall, ToolCallError, codex};
 use openoxide_mcp_protocol::{
     Cacheable, CallToolParams, CancelledParams, ClientFacts, Envelope, EnvelopeError, Era, InitializeParams, LogLevel,
     RequestId, RequestMeta, ToolsPage, WireError, complete, discover_result, initialize_result, negotiate_legacy,
@@ -326,6 +326,7 @@ impl Processor {
             client,
             progress_token: meta.progress_token,
             log_level,
+            is_codex: codex::is_codex(&binding.0),
             out: Arc::clone(responder.out()),
             gate: Gate::new(),
             cancelled: tokio::sync::Notify::new(),

@@ -10,6 +10,7 @@ use openoxide_mcp_protocol::{CallMeta, CallStatus, LogLevel, LogMessage, Progres
 use serde::Serialize;
 
 use crate::calls::Call;
+use crate::codex::Events;
 
 /// Progress is sent at least this often while a call is open.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -53,6 +54,8 @@ pub(crate) struct Reporter {
     call: Arc<Call>,
     connection_level: Arc<ConnectionLogLevel>,
     meta: CallMeta,
+    thread: Arc<Thread>,
+    codex: Events,
     progress: u64,
     phase: String,
     phase_began: Instant,
@@ -78,12 +81,34 @@ impl Reporter {
     pub(crate) fn new(
         call: Arc<Call>,
         connection_level: Arc<ConnectionLogLevel>,
-        thread: &Thread,
+        thread: &Arc<Thread>,
         turn: TurnId,
     ) -> Self {
         let meta =
             CallMeta { request_id: call.id.clone(), thread_id: thread.id().to_string(), turn_id: turn.to_string() };
-        Self { call, connection_level, meta, progress: 0, phase: String::new(), phase_began: Instant::now() }
+        Self {
+            call,
+            connection_level,
+            meta,
+            thread: Arc::clone(thread),
+            codex: Events::default(),
+            progress: 0,
+            phase: String::new(),
+            phase_began: Instant::now(),
+        }
+    }
+
+    /// Says what a session of Codex began with.
+    pub(crate) fn configured(&self) {
+        self.tell_codex("", Events::configured(&self.thread));
+    }
+
+    fn tell_codex(&self, id: &str, messages: Vec<serde_json::Value>) {
+        let meta = serde_json::json!({ "requestId": self.meta.request_id, "threadId": self.meta.thread_id });
+        for message in messages {
+            let params = serde_json::json!({ "_meta": meta, "id": id, "msg": message });
+            self.call.out.push_for(&self.call.gate, notification("codex/event", &params));
+        }
     }
 
     /// Whether the client asked for progress.
@@ -117,6 +142,11 @@ impl Reporter {
     pub(crate) async fn event(&mut self, event: &Event) {
         if let Some(phase) = phase_of(event) {
             self.phase(phase);
+        }
+        if self.call.is_codex {
+            let messages = self.codex.of(event, &self.thread);
+            self.call.out.room().await;
+            return self.tell_codex(&self.meta.turn_id, messages);
         }
         let level = match event {
             Event::ItemDelta { .. } | Event::Usage { .. } => LogLevel::Debug,

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use openoxide_core::{ApprovalId, Event, Op, SteerId, Thread, TurnId};
+use openoxide_core::{ApprovalId, ApprovalRequest, Event, Op, SteerId, Thread, TurnId};
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall};
+use openoxide_mcp_protocol::tools::codex::CODEX;
 use openoxide_mcp_protocol::{CancelledParams, Era, input_required, notification, request, tool_error};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -16,6 +17,7 @@ use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
 use crate::admission::{Admission, Place};
 use crate::answers::Responder;
 use crate::calls::{Call, OpenCall};
+use crate::codex;
 use crate::connection::Connection;
 use crate::output;
 use crate::questions;
@@ -51,10 +53,11 @@ enum End {
 pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Send) {
     let Task { connection, open, responder, limit, binding, alive } = task;
     let call = Arc::clone(&open.call);
+    let asked = call.is_codex.then(|| thread_in(&binding.1)).flatten();
     let work = async {
         match admit.await {
             Admission::Answer(answer) => End::Answer(answer),
-            Admission::Place(place) if call.client.takes_tasks && call.era == Era::Modern => {
+            Admission::Place(place) if call.client.takes_tasks && call.era == Era::Modern && !call.is_codex => {
                 into_task(&connection, &call, *place, &alive, binding).await
             }
             Admission::Place(place) => Stay::new(&connection, &call, *place, binding).run(limit).await,
@@ -71,10 +74,20 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
     // The id is free again before the answer is out, so that a client may use it at once.
     drop(open);
     match end {
+        End::Answer(answer) if call.is_codex => {
+            responder.answer_call(Ok(&codex::result(answer, asked.as_deref())), &call.gate);
+        }
         End::Answer(answer) => responder.answer_call(Ok(&answer), &call.gate),
         End::Cancelled => drop(responder),
     }
     drop(alive);
+}
+
+/// The thread that the arguments of a `codex-reply` name.
+fn thread_in(arguments: &str) -> Option<String> {
+    let arguments: Value = serde_json::from_str(arguments).ok()?;
+    let id = arguments.get("threadId").or_else(|| arguments.get("conversationId"))?;
+    id.as_str().map(str::to_owned)
 }
 
 /// Answers with a task, which follows the turn from now on.
@@ -130,6 +143,9 @@ impl<'a> Stay<'a> {
         );
         let mut reporter =
             Reporter::new(Arc::clone(self.call), Arc::clone(&self.connection.log_level), &self.thread, self.turn);
+        if self.began && self.binding.0 == CODEX {
+            reporter.configured();
+        }
         let mut started = snapshot.started_at.filter(|_| snapshot.running == Some(self.turn));
         if started.is_some() {
             reporter.phase("working");
@@ -206,10 +222,10 @@ impl<'a> Stay<'a> {
                 Claim::Ask => match self.call.era {
                     Era::Legacy => {
                         let id = self.connection.questions.enter(&self.thread, request.id, self.call);
-                        let params = questions::wording(request);
+                        let params = self.wording(request);
                         self.call.out.push(self::request(&id, "elicitation/create", &params));
                     }
-                    Era::Modern => parked.push((request.id.to_string(), questions::wording(request))),
+                    Era::Modern => parked.push((request.id.to_string(), self.wording(request))),
                 },
             }
         }
@@ -225,6 +241,12 @@ impl<'a> Stay<'a> {
         let principal = self.connection.principal.to_string();
         let binding = Binding { principal: &principal, tool, arguments };
         Some(input_required(parked, self.connection.server.seal(&state, &binding)))
+    }
+
+    fn wording(&self, request: &ApprovalRequest) -> Value {
+        let as_codex =
+            self.call.is_codex.then(|| codex::question(request, &self.thread.config().cwd, &self.call.id)).flatten();
+        as_codex.unwrap_or_else(|| questions::wording(request))
     }
 
     /// A question is settled, perhaps elsewhere: whoever still shows it is told.

@@ -36,6 +36,8 @@ pub struct ServerConfig {
     pub approval_strategy: ApprovalStrategy,
     /// How long a call waits for its turn where it does not say; `None` is without limit but for known hosts' own.
     pub max_wait: Option<Duration>,
+    /// Whether the tools of Codex are there as well, for hosts that are configured for it.
+    pub codex: bool,
 }
 
 /// What becomes of a question where no attached caller can be asked.
@@ -87,10 +89,11 @@ impl Server {
     /// A server that nobody is connected to yet.
     #[must_use]
     pub fn new(config: ServerConfig) -> Arc<Self> {
-        let ServerConfig { manager, state_key_file, tasks, approval_strategy, max_wait } = config;
+        let ServerConfig { manager, state_key_file, tasks, approval_strategy, max_wait, codex } = config;
+        let tools = ToolSet::new(offer::offer(manager.config()));
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
-            tools: ToolSet::new(offer::offer(manager.config())),
+            tools: if codex { tools.with_codex() } else { tools },
             manager,
             visits: Arc::default(),
             tasks: Tasks::new(tasks),

@@ -255,3 +255,21 @@ async fn a_task() {
     until(&mut talk, "completed").await;
     insta::assert_json_snapshot!(talk.trace());
 }
+
+/// What a host that is configured for Codex sees.
+#[tokio::test]
+async fn codex() {
+    let script = [Say::Patch(add_file("a.txt")), Say::Text("done"), Say::Text("more")];
+    let mut talk = Talk::on(support::start_codex(ScriptedModel::new(script)).await, Era::Legacy).await;
+    talk.ask("tools/list", json!({})).await;
+    let arguments = json!({ "prompt": "add a.txt", "approval-policy": "untrusted" });
+    let yes = json!({ "action": "accept", "content": {}, "decision": "approved" });
+    let done = talk.asked("codex", arguments, yes).await;
+    let thread = done.output()["threadId"].clone();
+    talk.ask("tools/call", call("codex-reply", json!({ "conversationId": thread, "prompt": "go on" }))).await;
+    let unknown = json!({ "threadId": "01a1fc7a-8d1f-75f7-89b7-18c906dd0c5b", "prompt": "go on" });
+    talk.ask("tools/call", call("codex-reply", unknown)).await;
+    talk.ask("tools/call", call("codex-reply", json!({ "threadId": "x", "prompt": "go on" }))).await;
+    talk.ask("tools/call", call("codex", json!({ "prompt": "p", "profile": "x" }))).await;
+    insta::assert_json_snapshot!(talk.trace());
+}

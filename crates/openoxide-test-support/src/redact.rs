@@ -24,6 +24,9 @@ impl Redactor {
                 let old = std::mem::take(fields);
                 for (key, mut field) in old {
                     match key.as_str() {
+                        "started_at" | "completed_at" | "started_at_ms" | "completed_at_ms" => {
+                            field = Value::from("[time]")
+                        }
                         "durationMs" | "duration_ms" => field = Value::from("[ms]"),
                         "requestState" => field = Value::from("[sealed]"),
                         "version" => field = Value::from("[version]"),

@@ -1,11 +1,10 @@
 //! Performs what [`TurnState`] decides: asks the model, runs tools, puts questions, writes, tells.
 //!
-//! One task runs the turns of a thread, one after the other, and ends when none waits. Everything it waits for is polled
-//! within that task, so dropping a future here is all it takes to stop following something.
+//! Everything it waits for is polled within the task that runs the turns of a thread (`turns.rs`), so dropping a future here is
+//! all it takes to stop following something.
 
 use std::collections::VecDeque;
 use std::io;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,106 +17,31 @@ use tokio::sync::oneshot;
 use tokio::time::{Sleep, timeout};
 
 use super::compact::{self, Compaction, Summary};
-use super::repair::missing_outputs;
 use super::state::{Budget, Outcome, TurnState};
 use super::step::{Action, CallIndex, CallOutcome, Input, Prepared};
 use crate::approvals::{Question, Rules};
 use crate::diff::TurnDiff;
-use crate::events::lock;
 use crate::rollout::{EventRecord, RolloutItem, TurnContext};
 use crate::thread::{Carried, StartedTurn, TurnStart};
 use crate::thread_state::ContextDue;
 use crate::tools::{self, Plan, ToolContext};
 use crate::{
-    ApprovalId, ApprovalRequest, Decision, Denial, DenialReason, Event, Thread, TurnResult, TurnStatus, context,
-    instructions,
+    ApprovalId, ApprovalRequest, Decision, Denial, DenialReason, Event, Thread, TurnStatus, context, instructions,
 };
 
-/// Runs a turn and every turn that waits behind it. A turn that panics fails; the thread stays usable.
-pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
-    let mut next = Some(first);
-    while let Some(turn) = next {
-        let start = thread.begin_turn();
-        let (turn_id, started) = (turn.turn_id, turn.started);
-        let diff = Arc::new(Mutex::new(TurnDiff::default()));
-        let driver = Box::pin(Driver::new(&thread, turn, start, Arc::clone(&diff)).run());
-        let parts = match AssertUnwindSafe(driver).catch_unwind().await {
-            Ok(parts) => parts,
-            Err(_) => Parts::after_panic(&thread),
-        };
-        if parts.status != TurnStatus::Completed {
-            // What a command does with its last two seconds belongs to the turn, and the next turn finds none of it.
-            if let Some(ending) = thread.sessions.terminate(Some(turn_id)) {
-                ending.await;
-            }
-            close_history(&thread, parts.status, parts.left_over);
-        }
-        note_changes(&thread, &diff).await;
-        let (files_changed, diff, files) = {
-            let diff = lock(&diff);
-            (diff.files_changed(), diff.unified(), diff.records())
-        };
-        if !files.is_empty()
-            && let Err(error) = thread.record(&RolloutItem::EventMsg(EventRecord::Changes { turn_id, files }))
-        {
-            tracing::warn!(thread = %thread.id(), %error, "the changes of a turn were not written and cannot be undone");
-        }
-        let result = TurnResult {
-            thread_id: thread.id(),
-            turn_id,
-            status: parts.status,
-            content: parts.content,
-            files_changed,
-            diff,
-            thread_usage: thread.usage_with(parts.usage),
-            usage: parts.usage,
-            duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            denials: parts.denials,
-        };
-        next = thread.finish_turn(result, parts.carried);
-        thread.sync_later();
-    }
-}
-
-/// Notes what the turn's commands have changed on disk.
-async fn note_changes(thread: &Arc<Thread>, diff: &Mutex<TurnDiff>) {
-    let Some((before, touched)) = lock(diff).take_before() else { return };
-    if let Ok(Some(changes)) = tokio::task::spawn_blocking(move || before.changes()).await {
-        lock(diff).add_changes(&thread.config().cwd, changes, touched);
-    }
-}
-
-/// Makes the history of a turn that did not complete one that a provider takes: every call has an output, what was
-/// said to it is kept, and the model is told that it was stopped.
-fn close_history(thread: &Thread, status: TurnStatus, left_over: Vec<String>) {
-    let mut items = missing_outputs(&thread.history()[thread.turn_begin()..]);
-    items.extend(left_over.into_iter().map(|text| HistoryItem::Message { role: Role::User, text }));
-    if status == TurnStatus::Interrupted {
-        let text = instructions::INTERRUPTED_NOTE.to_owned();
-        items.push(HistoryItem::Message { role: Role::User, text });
-    }
-    for item in items {
-        // The rollout may be the very thing that failed; the history in memory stays in step regardless.
-        if let Err(error) = thread.append(item.clone()) {
-            tracing::warn!(thread = %thread.id(), %error, "the end of a turn was not written");
-            thread.remember(Arc::new(item));
-        }
-    }
-}
-
 /// What a turn came to.
-struct Parts {
-    status: TurnStatus,
-    content: String,
-    usage: Usage,
-    denials: Vec<Denial>,
+pub(super) struct Parts {
+    pub(super) status: TurnStatus,
+    pub(super) content: String,
+    pub(super) usage: Usage,
+    pub(super) denials: Vec<Denial>,
     /// None where a panic has lost it.
-    carried: Option<Carried>,
-    left_over: Vec<String>,
+    pub(super) carried: Option<Carried>,
+    pub(super) left_over: Vec<String>,
 }
 
 impl Parts {
-    fn after_panic(thread: &Thread) -> Self {
+    pub(super) fn after_panic(thread: &Thread) -> Self {
         Self {
             status: TurnStatus::Failed,
             content: "the turn failed inside openoxide; the thread is still usable, so try again".to_owned(),
@@ -129,7 +53,7 @@ impl Parts {
     }
 }
 
-struct Driver<'a> {
+pub(super) struct Driver<'a> {
     thread: &'a Arc<Thread>,
     turn: StartedTurn,
     state: TurnState,
@@ -157,7 +81,12 @@ enum Done {
 }
 
 impl<'a> Driver<'a> {
-    fn new(thread: &'a Arc<Thread>, turn: StartedTurn, start: TurnStart, diff: Arc<Mutex<TurnDiff>>) -> Self {
+    pub(super) fn new(
+        thread: &'a Arc<Thread>,
+        turn: StartedTurn,
+        start: TurnStart,
+        diff: Arc<Mutex<TurnDiff>>,
+    ) -> Self {
         let (config, core) = (thread.config(), &thread.core.config);
         let rules = Rules {
             policy: config.approval_policy,
@@ -190,7 +119,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    async fn run(mut self) -> Parts {
+    pub(super) async fn run(mut self) -> Parts {
         let mut actions = Vec::new();
         let mut interrupted = false;
         let prompt = std::mem::take(&mut self.turn.text);
@@ -360,7 +289,12 @@ impl<'a> Driver<'a> {
             instructions: config.base_instructions.as_deref().unwrap_or(instructions::BASE).to_owned(),
             tools: core.tools(config).specs().into(),
             cache_key: self.cache_key.clone(),
-            prompt: core.config.compact_prompt.as_deref().unwrap_or(instructions::COMPACT_PROMPT).to_owned(),
+            prompt: config
+                .compact_prompt
+                .as_deref()
+                .or(core.config.compact_prompt.as_deref())
+                .unwrap_or(instructions::COMPACT_PROMPT)
+                .to_owned(),
         };
         let history = self.thread.history().to_vec();
         self.work.push(compaction.summarise(history).map(Done::Summarised).boxed());

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod choices;
+pub mod codex;
 mod schema;
 
 use schemars::JsonSchema;
@@ -56,6 +57,10 @@ pub struct OpenoxideParams {
     #[serde(default)]
     #[schemars(with = "String")]
     pub base_instructions: Option<String>,
+    /// What the conversation is summed up with when it grows too long for the model. Default: the configured words.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub compact_prompt: Option<String>,
     /// Settings for this thread by their names in the configuration file. Only those listed here can be set by a call.
     #[serde(default)]
     #[schemars(with = "ConfigOverrides")]
@@ -217,9 +222,11 @@ impl ToolSet {
                 check_wait(name, params.wait_seconds)?;
                 Ok(ToolCall::Query(params))
             }
-            _ => Err(ToolCallError::UnknownTool(format!(
-                "unknown tool {name:?}; the tools are {OPENOXIDE}, {REPLY} and {QUERY}"
-            ))),
+            _ if self.has_codex() && codex::is_codex(name) => codex::parse(self.offer(), name, arguments),
+            _ => {
+                let names: Vec<&str> = self.list().iter().map(|tool| &*tool.name).collect();
+                Err(ToolCallError::UnknownTool(format!("unknown tool {name:?}; the tools are {}", names.join(", "))))
+            }
         }
     }
 }

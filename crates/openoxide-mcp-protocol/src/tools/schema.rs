@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde_json::Value;
 
 use super::choices::{ApprovalChoice, SandboxChoice, Word};
+use super::codex;
 use super::{OPENOXIDE, OpenoxideParams, QUERY, QueryParams, REPLY, ReplyParams};
 use crate::{ToolOutput, apps};
 
@@ -94,6 +95,7 @@ impl Default for Offer {
 #[derive(Debug)]
 pub struct ToolSet {
     offer: Offer,
+    codex: bool,
     listed: OnceLock<Vec<Tool>>,
 }
 
@@ -101,12 +103,32 @@ impl ToolSet {
     /// The tools with what is offered. The listing is made when it is first wanted.
     #[must_use]
     pub fn new(offer: Offer) -> Self {
-        Self { offer, listed: OnceLock::new() }
+        Self { offer, codex: false, listed: OnceLock::new() }
+    }
+
+    /// With the tools of Codex as well.
+    #[must_use]
+    pub fn with_codex(self) -> Self {
+        Self { codex: true, ..self }
+    }
+
+    pub(super) fn has_codex(&self) -> bool {
+        self.codex
+    }
+
+    pub(super) fn offer(&self) -> &Offer {
+        &self.offer
     }
 
     /// All tools as `tools/list` shows them, in one fixed order.
     pub fn list(&self) -> &[Tool] {
-        self.listed.get_or_init(|| list(&self.offer))
+        self.listed.get_or_init(|| {
+            let mut tools = list(&self.offer);
+            if self.codex {
+                tools.extend(codex::list(&self.offer));
+            }
+            tools
+        })
     }
 }
 

@@ -23,6 +23,15 @@ pub(crate) async fn start(model: Arc<ScriptedModel>) -> Server {
 }
 
 pub(crate) async fn start_with(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config)) -> Server {
+    start_as(model, adjust, false).await
+}
+
+/// With the tools of Codex as well.
+pub(crate) async fn start_codex(model: Arc<ScriptedModel>) -> Server {
+    start_as(model, |_| {}, true).await
+}
+
+async fn start_as(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config), codex: bool) -> Server {
     let cwd = tempfile::tempdir().unwrap();
     // No test here starts a command, so the program that would is none.
     let launcher = openoxide_core::Launcher::new("/nonexistent/helper".into(), Default::default());
@@ -38,6 +47,7 @@ pub(crate) async fn start_with(model: Arc<ScriptedModel>, adjust: impl FnOnce(&m
         tasks: None,
         approval_strategy: ApprovalStrategy::default(),
         max_wait: None,
+        codex,
     });
     let task = tokio::spawn(serve(reader, writer, agent, std::future::pending()));
     Server { client: Client::new(ours), cwd, task }

@@ -1,0 +1,88 @@
+//! The turns of a thread: one task runs them, one after the other, and ends when none waits. Here a turn is ended, whatever
+//! became of it: its commands are gone, its history is one that a provider takes, its changes are noted, its result is told.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+
+use futures_util::FutureExt;
+use openoxide_model::{HistoryItem, Role};
+
+use super::driver::{Driver, Parts};
+use super::repair::missing_outputs;
+use crate::diff::TurnDiff;
+use crate::events::lock;
+use crate::rollout::{EventRecord, RolloutItem};
+use crate::thread::StartedTurn;
+use crate::{Thread, TurnResult, TurnStatus, instructions};
+
+/// Runs a turn and every turn that waits behind it. A turn that panics fails; the thread stays usable.
+pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
+    let mut next = Some(first);
+    while let Some(turn) = next {
+        let start = thread.begin_turn();
+        let (turn_id, started) = (turn.turn_id, turn.started);
+        let diff = Arc::new(Mutex::new(TurnDiff::default()));
+        let driver = Box::pin(Driver::new(&thread, turn, start, Arc::clone(&diff)).run());
+        let parts = match AssertUnwindSafe(driver).catch_unwind().await {
+            Ok(parts) => parts,
+            Err(_) => Parts::after_panic(&thread),
+        };
+        if parts.status != TurnStatus::Completed {
+            // What a command does with its last two seconds belongs to the turn, and the next turn finds none of it.
+            if let Some(ending) = thread.sessions.terminate(Some(turn_id)) {
+                ending.await;
+            }
+            close_history(&thread, parts.status, parts.left_over);
+        }
+        note_changes(&thread, &diff).await;
+        let (files_changed, diff, files) = {
+            let diff = lock(&diff);
+            (diff.files_changed(), diff.unified(), diff.records())
+        };
+        if !files.is_empty()
+            && let Err(error) = thread.record(&RolloutItem::EventMsg(EventRecord::Changes { turn_id, files }))
+        {
+            tracing::warn!(thread = %thread.id(), %error, "the changes of a turn were not written and cannot be undone");
+        }
+        let result = TurnResult {
+            thread_id: thread.id(),
+            turn_id,
+            status: parts.status,
+            content: parts.content,
+            files_changed,
+            diff,
+            thread_usage: thread.usage_with(parts.usage),
+            usage: parts.usage,
+            duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            denials: parts.denials,
+        };
+        next = thread.finish_turn(result, parts.carried);
+        thread.sync_later();
+    }
+}
+
+/// Notes what the turn's commands have changed on disk.
+async fn note_changes(thread: &Arc<Thread>, diff: &Mutex<TurnDiff>) {
+    let Some((before, touched)) = lock(diff).take_before() else { return };
+    if let Ok(Some(changes)) = tokio::task::spawn_blocking(move || before.changes()).await {
+        lock(diff).add_changes(&thread.config().cwd, changes, touched);
+    }
+}
+
+/// Makes the history of a turn that did not complete one that a provider takes: every call has an output, what was
+/// said to it is kept, and the model is told that it was stopped.
+fn close_history(thread: &Thread, status: TurnStatus, left_over: Vec<String>) {
+    let mut items = missing_outputs(&thread.history()[thread.turn_begin()..]);
+    items.extend(left_over.into_iter().map(|text| HistoryItem::Message { role: Role::User, text }));
+    if status == TurnStatus::Interrupted {
+        let text = instructions::INTERRUPTED_NOTE.to_owned();
+        items.push(HistoryItem::Message { role: Role::User, text });
+    }
+    for item in items {
+        // The rollout may be the very thing that failed; the history in memory stays in step regardless.
+        if let Err(error) = thread.append(item.clone()) {
+            tracing::warn!(thread = %thread.id(), %error, "the end of a turn was not written");
+            thread.remember(Arc::new(item));
+        }
+    }
+}
