@@ -8,6 +8,8 @@ mod config_cmd;
 mod doctor;
 mod login_cmd;
 mod mcp_server;
+#[cfg(feature = "otel")]
+mod otel;
 mod rules_cmd;
 mod sandbox_cmd;
 mod threads_cmd;
@@ -18,6 +20,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// A coding agent that other programs drive over the Model Context Protocol.
 #[derive(Debug, Parser)]
@@ -85,8 +88,9 @@ fn main() -> ExitCode {
     // First of all, because this process may be the supervisor of one command.
     openoxide_sandbox::dispatch_helper();
     let cli = Cli::parse();
-    start_log(cli.global.verbose);
-    match run(cli) {
+    let logging = start_log(cli.global.verbose);
+    let done = logging.and_then(|_logging| run(cli));
+    match done {
         Ok(code) => code,
         Err(error) => {
             eprintln!("openoxide: {error:#}");
@@ -117,11 +121,37 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 /// Logs go to standard error, and are few unless asked for: hosts show them as problems.
-fn start_log(verbose: u8) {
-    let level = match verbose {
+///
+/// What is returned is to be kept until the end.
+#[cfg(not(feature = "otel"))]
+fn start_log(verbose: u8) -> anyhow::Result<()> {
+    log_lines(verbose).init();
+    Ok(())
+}
+
+/// The same, with spans exported where the environment says so.
+#[cfg(feature = "otel")]
+fn start_log(verbose: u8) -> anyhow::Result<Option<otel::Exporting>> {
+    use tracing_subscriber::Layer as _;
+    use tracing_subscriber::layer::SubscriberExt as _;
+    let Some((spans, exporting)) = otel::layer()? else {
+        log_lines(verbose).init();
+        return Ok(None);
+    };
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let lines = lines.with_filter(tracing_subscriber::filter::LevelFilter::from_level(level(verbose)));
+    tracing_subscriber::registry().with(spans).with(lines).init();
+    Ok(Some(exporting))
+}
+
+fn log_lines(verbose: u8) -> impl tracing_subscriber::util::SubscriberInitExt {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level(verbose)).with_target(false)
+}
+
+fn level(verbose: u8) -> tracing::Level {
+    match verbose {
         0 => tracing::Level::ERROR,
         1 => tracing::Level::INFO,
         _ => tracing::Level::TRACE,
-    };
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_target(false).init();
+    }
 }

@@ -159,7 +159,15 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
             Fallback::AutoWithinPolicy => ApprovalStrategy::AutoWithinPolicy,
             Fallback::Deny => ApprovalStrategy::DenyOnApproval,
         };
-        let agent = Server::new(ServerConfig { manager, state_key_file, tasks, approval_strategy, max_wait, codex });
+        let agent = Server::new(ServerConfig {
+            manager,
+            state_key_file,
+            tasks,
+            approval_strategy,
+            max_wait,
+            codex,
+            on_trace: on_trace(),
+        });
         match &args.http.listen {
             Some(address) => http::serve(address, &args.http, agent, stopped()?).await,
             None => {
@@ -171,6 +179,14 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
     // A read of stdin may still block one of the runtime's threads; it must not hold up the end.
     runtime.shutdown_background();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Who is told of the traces that calls belong to.
+fn on_trace() -> Option<fn(&tracing::Span, &openoxide_mcp_server::TraceContext)> {
+    #[cfg(feature = "otel")]
+    return Some(crate::otel::continue_trace);
+    #[cfg(not(feature = "otel"))]
+    None
 }
 
 /// Deletes what is older or more than is to be kept, when nobody waits for an answer.

@@ -241,7 +241,7 @@ impl Thread {
             return Err(CoreError::TooManyTurns { max });
         }
         let turn_id = TurnId::new();
-        state.queue.push_back(Queued { turn_id, text });
+        state.queue.push_back(Queued { turn_id, text, caller: tracing::Span::current() });
         if state.running.is_none()
             && let Some(started) = self.start_next(state)
         {
@@ -251,13 +251,13 @@ impl Thread {
     }
 
     fn start_next(&self, state: &mut State) -> Option<StartedTurn> {
-        let Queued { turn_id, text } = state.queue.pop_front()?;
+        let Queued { turn_id, text, caller } = state.queue.pop_front()?;
         self.core.open_turns.fetch_add(1, Ordering::Relaxed);
         let (started, control) = (Instant::now(), Arc::new(TurnControl::default()));
         state.running =
             Some(Running { turn_id, started, control: Arc::clone(&control), steers: Vec::new(), sealed: false });
         self.hub.emit(Event::TurnStarted { turn_id });
-        Some(StartedTurn { turn_id, text, started, control })
+        Some(StartedTurn { turn_id, text, started, control, caller })
     }
 
     fn interrupt(&self, state: &mut State, turn_id: Option<TurnId>) {

@@ -64,6 +64,8 @@ pub(crate) enum ContextDue {
 pub(crate) struct Queued {
     pub(crate) turn_id: TurnId,
     pub(crate) text: String,
+    /// Who asked, as far as traces tell.
+    pub(crate) caller: tracing::Span,
 }
 
 /// The turn under way.

@@ -100,6 +100,32 @@ pub struct RequestMeta {
     pub progress_token: Option<ProgressToken>,
     /// What a modern request says of itself; `None` for a legacy one.
     pub modern: Option<ModernMeta>,
+    /// The trace it belongs to.
+    pub trace: Option<TraceContext>,
+}
+
+/// Where in a trace a request was made (W3C Trace Context, by MCP 2026-07-28 "OpenTelemetry Trace Context").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceContext {
+    /// `00-<trace id>-<span id>-<flags>` in lower-case hexadecimal digits.
+    pub parent: String,
+    /// Of the vendors on the way, as it came.
+    pub state: Option<String>,
+}
+
+impl TraceContext {
+    /// One that is malformed is none: a trace is never a reason to refuse.
+    fn new(parent: Option<&RawValue>, state: Option<&RawValue>) -> Option<Self> {
+        let parent: String = serde_json::from_str(parent?.get()).ok()?;
+        let parts: Vec<&str> = parent.split('-').collect();
+        let is_hex = |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+        let is_known = lengths == [2, 32, 16, 2] && parts[0] != "ff" && parts.iter().all(|part| is_hex(part));
+        // All zeros is no id.
+        let has_ids = is_known && parts[1..3].iter().all(|id| id.bytes().any(|byte| byte != b'0'));
+        let state = state.and_then(|state| serde_json::from_str(state.get()).ok());
+        has_ids.then_some(Self { parent, state })
+    }
 }
 
 /// The modern part of a request's `_meta`.
@@ -121,6 +147,10 @@ struct RawParams<'a> {
 struct RawMeta<'a> {
     #[serde(borrow, rename = "progressToken")]
     progress_token: Option<&'a RawValue>,
+    #[serde(borrow)]
+    traceparent: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tracestate: Option<&'a RawValue>,
     #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
     version: Option<&'a RawValue>,
     #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
@@ -173,7 +203,7 @@ impl RequestMeta {
                 })
             }
         };
-        Ok(Self { progress_token, modern })
+        Ok(Self { progress_token, modern, trace: TraceContext::new(meta.traceparent, meta.tracestate) })
     }
 }
 
@@ -211,6 +241,19 @@ mod tests {
         let modern = meta.modern.unwrap();
         assert!(modern.client.can_be_asked);
         assert_eq!(modern.log_level, Some(LogLevel::Warning));
+    }
+
+    #[test]
+    fn a_trace_is_taken_where_it_is_one() {
+        let id = "0af7651916cd43dd8448eb211c80319c";
+        let trace = |parent: &str| parse(&format!(r#"{{"_meta":{{"traceparent":"{parent}"}}}}"#)).unwrap().trace;
+        let good = format!("00-{id}-00f067aa0ba902b7-01");
+        assert_eq!(trace(&good).unwrap().parent, good);
+        let nobody = "0".repeat(32);
+        for wrong in ["", "x", &good[1..], &good.to_uppercase(), &good.replace(id, &nobody)] {
+            assert_eq!(trace(wrong), None, "{wrong}");
+        }
+        assert_eq!(parse(r#"{"_meta":{"traceparent":7}}"#).unwrap().trace, None);
     }
 
     #[test]

@@ -20,8 +20,8 @@ pub use envelope::{
     Envelope, EnvelopeError, MAX_NESTING, Outcome, RequestId, notification, parse_line, request, response, salvage_id,
 };
 pub use era::{
-    ClientFacts, Era, LEGACY_LATEST, LogLevel, MODERN, RequestMeta, SUPPORTED_VERSIONS, meta_keys, negotiate_legacy,
-    supports_form_elicitation,
+    ClientFacts, Era, LEGACY_LATEST, LogLevel, MODERN, RequestMeta, SUPPORTED_VERSIONS, TraceContext, meta_keys,
+    negotiate_legacy, supports_form_elicitation,
 };
 pub use error::{WireError, code};
 pub use methods::{Cacheable, parse_params};

@@ -94,7 +94,9 @@ pub(crate) async fn query_in_background(
     era: Era,
     params: QueryParams,
 ) -> Admission {
-    let asked = tokio::task::spawn_blocking(move || query(&manager, &principal, era, params)).await;
+    let span = tracing::Span::current();
+    let asked = move || span.in_scope(|| query(&manager, &principal, era, params));
+    let asked = tokio::task::spawn_blocking(asked).await;
     asked.unwrap_or_else(|_| Admission::Answer(tool_error(era, "the question could not be started; ask again")))
 }
 

@@ -15,6 +15,7 @@ use openoxide_mcp_protocol::{
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 
 use crate::admission::{self, Reply};
 use crate::answers::{Batch, Responder, Route};
@@ -340,23 +341,32 @@ impl Processor {
             Task { connection: Arc::clone(connection), open, responder, limit, binding, alive: self.alive.clone() };
         let manager = Arc::clone(&connection.server.manager);
         let principal = connection.principal.clone();
+        let trace = meta.trace.as_ref().map(|trace| trace.parent.as_str());
+        let span = tracing::info_span!("tools/call", tool = task.binding.0, request = ?task.open.call.id, trace);
+        if let (Some(on_trace), Some(trace)) = (connection.server.on_trace, &meta.trace) {
+            on_trace(&span, trace);
+        }
         match (parked, tool_call) {
             (Some((parked, answers)), _) => {
                 let admission = admission::retry(&manager, &parked, &answers, task.open.call.client.name.clone());
-                tokio::spawn(runner::run(task, std::future::ready(admission)));
+                tokio::spawn(runner::run(task, std::future::ready(admission)).instrument(span));
             }
             (None, ToolCall::Reply(params)) => {
                 // Here and not in the runner: prompts of one thread queue in the order they came.
-                match admission::reply(&manager, &principal, era, params) {
-                    Reply::Now(admission) => tokio::spawn(runner::run(task, std::future::ready(admission))),
-                    Reply::Later(admission) => tokio::spawn(runner::run(task, admission)),
+                match span.in_scope(|| admission::reply(&manager, &principal, era, params)) {
+                    Reply::Now(admission) => {
+                        tokio::spawn(runner::run(task, std::future::ready(admission)).instrument(span))
+                    }
+                    Reply::Later(admission) => tokio::spawn(runner::run(task, admission).instrument(span)),
                 };
             }
             (None, ToolCall::Start(params)) => {
-                tokio::spawn(runner::run(task, async move { admission::start(&manager, &principal, era, params) }));
+                let admission = async move { admission::start(&manager, &principal, era, params) };
+                tokio::spawn(runner::run(task, admission).instrument(span));
             }
             (None, ToolCall::Query(params)) => {
-                tokio::spawn(runner::run(task, admission::query_in_background(manager, principal, era, params)));
+                let admission = admission::query_in_background(manager, principal, era, params);
+                tokio::spawn(runner::run(task, admission).instrument(span));
             }
         }
     }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use openoxide_core::ThreadManager;
-use openoxide_mcp_protocol::WireError;
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall, StateSeal};
 use openoxide_mcp_protocol::tools::ToolSet;
+use openoxide_mcp_protocol::{TraceContext, WireError};
 use tokio::sync::mpsc;
 
 use crate::connection::Connection;
@@ -38,6 +38,8 @@ pub struct ServerConfig {
     pub max_wait: Option<Duration>,
     /// Whether the tools of Codex are there as well, for hosts that are configured for it.
     pub codex: bool,
+    /// Told of the span of each call that comes with a trace, so that whoever exports spans can tie them together.
+    pub on_trace: Option<fn(&tracing::Span, &TraceContext)>,
 }
 
 /// What becomes of a question where no attached caller can be asked.
@@ -78,6 +80,7 @@ pub struct Server {
     pub(crate) visits: Arc<Visits>,
     pub(crate) approval_strategy: ApprovalStrategy,
     pub(crate) max_wait: Option<Duration>,
+    pub(crate) on_trace: Option<fn(&tracing::Span, &TraceContext)>,
     pub(crate) tools: ToolSet,
     pub(crate) tasks: Tasks,
     /// Made at the first parked call.
@@ -89,7 +92,7 @@ impl Server {
     /// A server that nobody is connected to yet.
     #[must_use]
     pub fn new(config: ServerConfig) -> Arc<Self> {
-        let ServerConfig { manager, state_key_file, tasks, approval_strategy, max_wait, codex } = config;
+        let ServerConfig { manager, state_key_file, tasks, approval_strategy, max_wait, codex, on_trace } = config;
         let tools = ToolSet::new(offer::offer(manager.config()));
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
@@ -99,6 +102,7 @@ impl Server {
             tasks: Tasks::new(tasks),
             approval_strategy,
             max_wait,
+            on_trace,
             seal: OnceLock::new(),
             state_key_file,
         })

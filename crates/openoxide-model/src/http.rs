@@ -86,9 +86,14 @@ impl fmt::Debug for HttpClient {
     }
 }
 
-fn make(kind: Kind) -> Result<reqwest::Client, reqwest::Error> {
-    // A second installation, or one by the program itself, is left alone: any provider will do.
+/// Gives every HTTPS client of the process its cryptography. A second installation, or one by the program itself, is left
+/// alone: any provider will do.
+pub fn install_crypto() {
     let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+fn make(kind: Kind) -> Result<reqwest::Client, reqwest::Error> {
+    install_crypto();
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("openoxide/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(kind.connect_timeout)

@@ -27,7 +27,7 @@ pub use cause::Cause;
 pub use config::{ChatOptions, KeyHeader, ProviderConfig, WireApi};
 pub use error::{ErrorKind, ModelError};
 pub(crate) use freeform::Freeform;
-pub use http::HttpClient;
+pub use http::{HttpClient, install_crypto};
 pub use offline::Offline;
 pub use provider::{ModelStream, Provider};
 pub use remote::HttpProvider;

@@ -24,6 +24,8 @@ pub(crate) struct StartedTurn {
     pub(crate) text: String,
     pub(crate) started: Instant,
     pub(crate) control: Arc<TurnControl>,
+    /// Who asked, as far as traces tell.
+    pub(crate) caller: tracing::Span,
 }
 
 /// What the driver needs of the state as a turn begins.

@@ -15,6 +15,7 @@ use futures_util::{FutureExt, StreamExt};
 use openoxide_model::{Cause, HistoryItem, ModelRequest, ModelStream, Role, Usage};
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, timeout};
+use tracing::Instrument as _;
 
 use super::compact::{self, Compaction, Summary};
 use super::state::{Budget, Outcome, TurnState};
@@ -61,6 +62,8 @@ pub(super) struct Driver<'a> {
     cache_key: String,
     diff: Arc<Mutex<TurnDiff>>,
     stream: Option<ModelStream>,
+    /// The time the model takes for its response.
+    asking: tracing::Span,
     plans: Vec<Option<Plan>>,
     /// Calls that may be forgotten when the turn stops.
     work: FuturesUnordered<BoxFuture<'static, Done>>,
@@ -111,6 +114,7 @@ impl<'a> Driver<'a> {
             turn,
             diff,
             stream: None,
+            asking: tracing::Span::none(),
             plans: Vec::new(),
             work: FuturesUnordered::new(),
             exclusive: None,
@@ -235,7 +239,7 @@ impl<'a> Driver<'a> {
             Action::Remember(approval) => {
                 self.thread.record(&RolloutItem::EventMsg(EventRecord::Remembered { approval }))?;
             }
-            Action::DropModel => self.stream = None,
+            Action::DropModel => (self.stream, self.asking) = (None, tracing::Span::none()),
             Action::Summarise => self.summarise(),
             Action::Compact(summary) => self.compact(&summary)?,
             Action::Prepare(call) => self.prepare(call),
@@ -272,6 +276,7 @@ impl<'a> Driver<'a> {
         let (core, config) = (&self.thread.core, self.thread.config());
         let history = self.thread.history();
         self.plans.clear();
+        self.asking = tracing::info_span!("model", model = config.model);
         self.stream = Some(core.config.provider.stream(ModelRequest {
             model: &config.model,
             instructions: config.base_instructions.as_deref().unwrap_or(instructions::BASE),
@@ -388,8 +393,11 @@ impl<'a> Driver<'a> {
     fn run_call(&mut self, call: CallIndex, item_id: u64) {
         let Some(plan) = self.plans[call].clone() else { return };
         let exclusive = plan.is_patch();
-        let running =
-            tools::run(self.context(call), plan, item_id).map(move |outcome| Done::Run(call, outcome)).boxed();
+        let span = tracing::info_span!("tool", name = self.state.call(call).name);
+        let running = tools::run(self.context(call), plan, item_id)
+            .instrument(span)
+            .map(move |outcome| Done::Run(call, outcome))
+            .boxed();
         if exclusive { self.exclusive = Some(running) } else { self.work.push(running) }
     }
 }

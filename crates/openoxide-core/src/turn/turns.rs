@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use openoxide_model::{HistoryItem, Role};
+use tracing::Instrument as _;
 
 use super::driver::{Driver, Parts};
 use super::repair::missing_outputs;
@@ -22,7 +23,8 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
         let start = thread.begin_turn();
         let (turn_id, started) = (turn.turn_id, turn.started);
         let diff = Arc::new(Mutex::new(TurnDiff::default()));
-        let driver = Box::pin(Driver::new(&thread, turn, start, Arc::clone(&diff)).run());
+        let span = tracing::info_span!(parent: &turn.caller, "turn", thread = %thread.id(), turn = %turn_id);
+        let driver = Box::pin(Driver::new(&thread, turn, start, Arc::clone(&diff)).run().instrument(span));
         let parts = match AssertUnwindSafe(driver).catch_unwind().await {
             Ok(parts) => parts,
             Err(_) => Parts::after_panic(&thread),

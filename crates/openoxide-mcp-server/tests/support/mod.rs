@@ -48,6 +48,7 @@ async fn start_as(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config), c
         approval_strategy: ApprovalStrategy::default(),
         max_wait: None,
         codex,
+        on_trace: None,
     });
     let task = tokio::spawn(serve(reader, writer, agent, std::future::pending()));
     Server { client: Client::new(ours), cwd, task }
