@@ -109,6 +109,8 @@ pub struct ModernMeta {
     pub client: ClientFacts,
     /// The least severe log message it wants; `None` wants none.
     pub log_level: Option<LogLevel>,
+    /// All that its sender can do.
+    pub capabilities: ClientCapabilities,
 }
 
 #[derive(Deserialize)]
@@ -170,6 +172,7 @@ impl RequestMeta {
                 Some(ModernMeta {
                     client: ClientFacts::new(&capabilities, info.as_ref()),
                     log_level: field(meta.log_level, meta_keys::LOG_LEVEL)?,
+                    capabilities,
                 })
             }
         };

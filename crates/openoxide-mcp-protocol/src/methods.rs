@@ -103,6 +103,8 @@ fn capabilities() -> ServerCapabilities {
     let mut resources = ResourcesCapability::default();
     (resources.subscribe, resources.list_changed) = (Some(true), Some(true));
     capabilities.resources = Some(resources);
+    // There are none, but whoever answers `prompts/list` must say so (MCP 2026-07-28, server/prompts "Capabilities").
+    capabilities.prompts = Some(Default::default());
     capabilities
 }
 
@@ -207,6 +209,7 @@ mod tests {
             serde_json::json!({
                 "extensions": { TASKS_EXTENSION: {} },
                 "logging": {},
+                "prompts": {},
                 "resources": { "listChanged": true, "subscribe": true },
                 "tools": {}
             })
