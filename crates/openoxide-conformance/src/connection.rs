@@ -44,18 +44,6 @@ pub(crate) struct Connection {
     open: Open,
 }
 
-/// What a call is about, however it was asked for.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PromptParams {
-    name: String,
-    #[serde(default)]
-    arguments: Value,
-    #[serde(default)]
-    input_responses: Option<serde_json::Map<String, Value>>,
-    request_state: Option<String>,
-}
-
 impl Connection {
     /// A connection that has said nothing yet.
     pub(crate) fn new(fixture: Arc<Fixture>, principal: Principal, alive: mpsc::Sender<()>) -> Self {
@@ -108,22 +96,12 @@ impl Connection {
     }
 
     fn call(&self, responder: Responder, method: &str, params: Option<&RawValue>, meta: RequestMeta) {
-        let parsed = match method {
-            "tools/call" => CallToolParams::parse(params).map(|params| PromptParams {
-                name: params.name,
-                arguments: params
-                    .arguments
-                    .and_then(|arguments| serde_json::from_str(arguments.get()).ok())
-                    .unwrap_or_default(),
-                input_responses: params.input_responses,
-                request_state: params.request_state,
-            }),
-            _ => parse_params(method, params),
-        };
-        let PromptParams { name, arguments, input_responses, request_state } = match parsed {
-            Ok(parsed) => parsed,
+        // Both methods have the same parameters.
+        let CallToolParams { name, arguments, input_responses, request_state } = match parse_params(method, params) {
+            Ok(params) => params,
             Err(error) => return responder.answer::<Value>(Err(&error)),
         };
+        let arguments = arguments.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
         let era = if meta.modern.is_some() { Era::Modern } else { Era::Legacy };
         let takes_tasks = meta.modern.as_ref().is_some_and(|modern| modern.client.takes_tasks);
         let (capabilities, log_level) = match meta.modern {

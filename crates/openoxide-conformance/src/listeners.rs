@@ -39,9 +39,8 @@ impl Listeners {
         struct Params {
             notifications: Filter,
         }
-        #[derive(Deserialize)]
+        #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
-        #[derive(Default)]
         struct Filter {
             tools_list_changed: bool,
             prompts_list_changed: bool,

@@ -28,19 +28,19 @@ pub(crate) fn list() -> Value {
 pub(crate) fn get(call: &Call) -> Result<Value, WireError> {
     let said = |content: Value| json!({ "role": "user", "content": content });
     let messages = match call.name.as_str() {
-        "test_simple_prompt" => vec![content::text("This is a simple prompt for testing.")],
+        "test_simple_prompt" => vec![content::text("Say something.")],
         "test_prompt_with_arguments" => {
             let (one, two) = (call.text("arg1"), call.text("arg2"));
-            vec![content::text(&format!("Prompt with arguments: arg1='{one}', arg2='{two}'"))]
+            vec![content::text(&format!("Compare {one} with {two}."))]
         }
         "test_prompt_with_embedded_resource" => vec![
-            content::embedded(call.text("resourceUri"), "text/plain", "Embedded resource content for testing."),
-            content::text("Please process the embedded resource above."),
+            content::embedded(call.text("resourceUri"), "text/plain", "Words in a resource."),
+            content::text("Sum this up."),
         ],
-        "test_prompt_with_image" => vec![content::image(), content::text("Please analyze the image above.")],
+        "test_prompt_with_image" => vec![content::image(), content::text("Describe this.")],
         "test_input_required_result_prompt" if call.era == Era::Modern => {
             match input::field(call, "user_context", "context") {
-                Some(context) => vec![content::text(&format!("Prompt with context: {context}"))],
+                Some(context) => vec![content::text(&format!("Mind this: {context}"))],
                 None => return input::ask_context(call),
             }
         }

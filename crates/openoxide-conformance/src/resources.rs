@@ -30,12 +30,12 @@ pub(crate) fn templates() -> Value {
 pub(crate) fn read(uri: &str, is_modern: bool) -> Result<Value, WireError> {
     let text = |text: &str| Ok(json!({ "uri": uri, "mimeType": "text/plain", "text": text }));
     match uri {
-        TEXT => text("This is the content of the static text resource."),
-        WATCHED => text("Watched resource content"),
+        TEXT => text("A text that stays as it is."),
+        WATCHED => text("A text to watch."),
         BINARY => Ok(json!({ "uri": uri, "mimeType": "image/png", "blob": PNG })),
         _ => match uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data")) {
             Some(id) => {
-                let data = json!({ "id": id, "templateTest": true, "data": format!("Data for ID: {id}") });
+                let data = json!({ "id": id });
                 Ok(json!({ "uri": uri, "mimeType": "application/json", "text": data.to_string() }))
             }
             None => Err(WireError {

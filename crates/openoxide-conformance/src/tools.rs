@@ -20,21 +20,21 @@ const LONG: Duration = Duration::from_millis(700);
 /// Runs a tool.
 pub(crate) async fn run(call: &Call) -> Result<Value, WireError> {
     match call.name.as_str() {
-        "test_simple_text" => Ok(said("This is a simple text response for testing.")),
+        "test_simple_text" => Ok(said("Plain words.")),
         "test_image_content" => Ok(result(vec![image()])),
         "test_audio_content" => Ok(result(vec![audio()])),
         "test_embedded_resource" => {
-            let resource = embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.");
+            let resource = embedded("test://embedded-resource", "text/plain", "Words in a resource.");
             Ok(result(vec![resource]))
         }
         "test_multiple_content_types" => {
-            let json = json!({ "test": "data", "value": 123 }).to_string();
+            let json = json!({ "kind": "mixed" }).to_string();
             let resource = embedded("test://mixed-content-resource", "application/json", &json);
-            Ok(result(vec![text("Multiple content types test:"), image(), resource]))
+            Ok(result(vec![text("Three kinds of content:"), image(), resource]))
         }
         "test_tool_with_logging" | "test_logging_tool" => Ok(log(call).await),
         "test_tool_with_progress" => Ok(progress(call).await),
-        "test_error_handling" => Ok(tool_error(call.era, "This tool intentionally returns an error for testing")),
+        "test_error_handling" => Ok(tool_error(call.era, "This tool always fails.")),
         "test_reconnection" => {
             tokio::time::sleep(LONG).await;
             Ok(said("the stream stayed open"))

@@ -18,8 +18,7 @@ pub trait Service: Send + Sync + 'static {
     fn connect(&self, principal: Principal, out: Arc<Outgoing>, alive: mpsc::Sender<()>) -> Box<dyn Session>;
 
     /// The arguments of a tool that the headers of its calls must repeat.
-    fn mirrored(&self, tool: &str) -> Vec<Mirrored> {
-        let _ = tool;
+    fn mirrored(&self, _tool: &str) -> Vec<Mirrored> {
         Vec::new()
     }
 
