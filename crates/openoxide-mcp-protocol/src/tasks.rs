@@ -163,4 +163,13 @@ mod tests {
         assert_eq!((&asked["resultType"], &asked["status"]), (&json!("complete"), &json!("input_required")));
         assert_eq!(asked["inputRequests"]["q"]["method"], "elicitation/create");
     }
+
+    #[test]
+    fn a_task_without_a_turn_names_none_and_may_fail() {
+        let mut task = TaskState::without_turn("k".into(), "2026-01-01T00:00:00Z".into(), 1000, 10);
+        (task.status, task.error) = (TaskStatus::Failed, Some(tasks_not_declared()));
+        let failed = task.params();
+        assert_eq!((&failed["status"], &failed["error"]["code"]), (&json!("failed"), &json!(-32021)));
+        assert!(failed.get("_meta").is_none() && failed.get("result").is_none());
+    }
 }
