@@ -135,6 +135,8 @@ pub struct ModernMeta {
     pub client: ClientFacts,
     /// The least severe log message it wants; `None` wants none.
     pub log_level: Option<LogLevel>,
+    /// All that its sender can do.
+    pub capabilities: ClientCapabilities,
 }
 
 #[derive(Deserialize)]
@@ -200,6 +202,7 @@ impl RequestMeta {
                 Some(ModernMeta {
                     client: ClientFacts::new(&capabilities, info.as_ref()),
                     log_level: field(meta.log_level, meta_keys::LOG_LEVEL)?,
+                    capabilities,
                 })
             }
         };

@@ -63,6 +63,15 @@ impl WireError {
         }
     }
 
+    /// -32021 that names by `required`, a `ClientCapabilities` object, what the client has to declare.
+    pub fn missing_capability(message: impl Into<String>, required: Value) -> Self {
+        Self {
+            code: code::MISSING_CLIENT_CAPABILITY,
+            message: message.into(),
+            data: Some(Box::new(serde_json::json!({ "requiredCapabilities": required }))),
+        }
+    }
+
     /// -32022 for `requested`, listing every version served.
     pub fn unsupported_version(requested: &str) -> Self {
         Self {

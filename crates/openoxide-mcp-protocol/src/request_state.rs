@@ -7,11 +7,12 @@
 use std::time::Duration;
 
 use rmcp::model::{RequestStateCodec, SealOptions};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::WireError;
 
-/// What a state names.
+/// What a state of ours names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParkedCall {
     /// The thread.
@@ -32,7 +33,7 @@ impl StateSeal {
     }
 
     /// Seals a state for the same call from the same principal, for `ttl`.
-    pub fn seal(&self, parked: &ParkedCall, binding: &Binding<'_>, ttl: Duration) -> String {
+    pub fn seal<T: Serialize>(&self, parked: &T, binding: &Binding<'_>, ttl: Duration) -> String {
         let bound = binding.bytes();
         let options = SealOptions::new().associated_data(&bound).ttl(ttl);
         self.0.seal_json_with(parked, &options).expect("wire types serialize")
@@ -42,7 +43,7 @@ impl StateSeal {
     ///
     /// # Errors
     /// -32602 where it is forged, expired, or was made for another call.
-    pub fn open(&self, state: &str, binding: &Binding<'_>) -> Result<ParkedCall, WireError> {
+    pub fn open<T: DeserializeOwned>(&self, state: &str, binding: &Binding<'_>) -> Result<T, WireError> {
         self.0.open_json_with(state, &binding.bytes()).map_err(|error| {
             WireError::invalid_params(format!(
                 "requestState is not valid for this call: {error}; send the call again without it to start anew"
@@ -88,19 +89,19 @@ mod tests {
     fn opens_only_what_it_sealed_for_the_same_call() {
         let seal = StateSeal::new([7; 32]);
         let state = seal.seal(&parked(), &BINDING, Duration::from_secs(60));
-        assert_eq!(seal.open(&state, &BINDING).unwrap(), parked());
+        assert_eq!(seal.open::<ParkedCall>(&state, &BINDING).unwrap(), parked());
         for other in [
             Binding { principal: "other", ..BINDING },
             Binding { tool: "openoxide-reply", ..BINDING },
             Binding { arguments: "{\"x\":1}", ..BINDING },
         ] {
-            assert_eq!(seal.open(&state, &other).unwrap_err().code, crate::code::INVALID_PARAMS);
+            assert_eq!(seal.open::<ParkedCall>(&state, &other).unwrap_err().code, crate::code::INVALID_PARAMS);
         }
-        assert!(StateSeal::new([8; 32]).open(&state, &BINDING).is_err());
+        assert!(StateSeal::new([8; 32]).open::<ParkedCall>(&state, &BINDING).is_err());
         let mut forged = state.into_bytes();
         let last = forged.len() - 1;
         forged[last] ^= 1;
-        assert!(seal.open(&String::from_utf8_lossy(&forged), &BINDING).is_err());
+        assert!(seal.open::<ParkedCall>(&String::from_utf8_lossy(&forged), &BINDING).is_err());
     }
 
     #[test]
@@ -108,7 +109,7 @@ mod tests {
         let seal = StateSeal::new([7; 32]);
         let state = seal.seal(&parked(), &BINDING, Duration::ZERO);
         // The codec counts whole milliseconds: the state lapses when the clock has moved on.
-        let error = std::iter::repeat_with(|| seal.open(&state, &BINDING)).find_map(Result::err);
+        let error = std::iter::repeat_with(|| seal.open::<ParkedCall>(&state, &BINDING)).find_map(Result::err);
         assert!(error.is_some_and(|error| error.message.contains("expired")));
     }
 }

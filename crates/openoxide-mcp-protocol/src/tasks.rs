@@ -4,15 +4,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::{Era, WireError, code, complete};
+use crate::{Era, WireError, complete};
 
 /// The name under which both sides declare the extension.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 /// `_meta` key with the thread and turn behind a task.
 const WORK: &str = "openoxide/task";
 
-/// How a task stands. `failed` of the extension is for JSON-RPC errors alone and never happens: what goes wrong in a turn is
-/// a result with `isError`.
+/// How a task stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
@@ -24,6 +23,9 @@ pub enum TaskStatus {
     Completed,
     /// The task was cancelled before the turn was over.
     Cancelled,
+    /// The call would have been answered with a JSON-RPC error. Never happens to a turn: what goes wrong there is a result
+    /// with `isError`.
+    Failed,
 }
 
 /// A task with what its status calls for (`DetailedTask` of the extension).
@@ -51,14 +53,23 @@ pub struct TaskState {
     /// The result of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
+    /// The error of the call, for [`TaskStatus::Failed`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<WireError>,
     /// The thread and turn behind it.
-    #[serde(rename = "_meta")]
-    meta: Value,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<Value>,
 }
 
 impl TaskState {
     /// A task that works on a turn.
     pub fn new(task_id: String, thread_id: &str, turn_id: &str, created_at: String, ttl_ms: u64, poll_ms: u64) -> Self {
+        let meta = json!({ WORK: { "threadId": thread_id, "turnId": turn_id } });
+        Self { meta: Some(meta), ..Self::without_turn(task_id, created_at, ttl_ms, poll_ms) }
+    }
+
+    /// A task with no turn behind it.
+    pub fn without_turn(task_id: String, created_at: String, ttl_ms: u64, poll_ms: u64) -> Self {
         Self {
             task_id,
             status: TaskStatus::Working,
@@ -69,7 +80,8 @@ impl TaskState {
             poll_interval_ms: poll_ms,
             input_requests: None,
             result: None,
-            meta: json!({ WORK: { "threadId": thread_id, "turnId": turn_id } }),
+            error: None,
+            meta: None,
         }
     }
 
@@ -123,14 +135,13 @@ pub struct UpdateTaskParams {
 
 /// -32021: what was asked for is for clients that declare the extension.
 pub fn tasks_not_declared() -> WireError {
-    WireError {
-        code: code::MISSING_CLIENT_CAPABILITY,
-        message: format!(
+    WireError::missing_capability(
+        format!(
             "the request's client capabilities do not declare the extension {TASKS_EXTENSION}; declare it in each \
              request that is about tasks"
         ),
-        data: Some(Box::new(json!({ "requiredCapabilities": { "extensions": { TASKS_EXTENSION: {} } } }))),
-    }
+        json!({ "extensions": { TASKS_EXTENSION: {} } }),
+    )
 }
 
 #[cfg(test)]
@@ -151,5 +162,14 @@ mod tests {
         let asked = task.detailed();
         assert_eq!((&asked["resultType"], &asked["status"]), (&json!("complete"), &json!("input_required")));
         assert_eq!(asked["inputRequests"]["q"]["method"], "elicitation/create");
+    }
+
+    #[test]
+    fn a_task_without_a_turn_names_none_and_may_fail() {
+        let mut task = TaskState::without_turn("k".into(), "2026-01-01T00:00:00Z".into(), 1000, 10);
+        (task.status, task.error) = (TaskStatus::Failed, Some(tasks_not_declared()));
+        let failed = task.params();
+        assert_eq!((&failed["status"], &failed["error"]["code"]), (&json!("failed"), &json!(-32021)));
+        assert!(failed.get("_meta").is_none() && failed.get("result").is_none());
     }
 }

@@ -77,7 +77,7 @@ impl Route {
 
 impl Route {
     /// Answers what is no request, under its id where that could be read.
-    pub(crate) fn refuse(&self, id: Option<&RequestId>, error: &WireError) {
+    pub fn refuse(&self, id: Option<&RequestId>, error: &WireError) {
         let line = response::<serde_json::Value>(id, Err(error));
         match &self.0 {
             Way::Line(out) => out.answer(line, None),

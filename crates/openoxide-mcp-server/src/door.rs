@@ -7,6 +7,7 @@ use openoxide_mcp_protocol::{Envelope, RequestId};
 use tokio::sync::mpsc;
 
 use crate::answers::Route;
+use crate::http::Mirrored;
 use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 
@@ -15,6 +16,11 @@ pub trait Service: Send + Sync + 'static {
     /// A connection of `principal`. `out` takes what belongs to none of its requests, and `alive` is dropped by each of
     /// its tasks as it ends.
     fn connect(&self, principal: Principal, out: Arc<Outgoing>, alive: mpsc::Sender<()>) -> Box<dyn Session>;
+
+    /// The arguments of a tool that the headers of its calls must repeat.
+    fn mirrored(&self, _tool: &str) -> Vec<Mirrored> {
+        Vec::new()
+    }
 
     /// Ends whatever goes on, so that every request has its answer soon.
     fn shut_down(&self) -> BoxFuture<'_, ()>;

@@ -9,6 +9,7 @@ mod guard;
 mod headers;
 mod legacy;
 mod modern;
+mod params;
 mod sessions;
 mod stream;
 
@@ -29,6 +30,7 @@ use tokio::sync::{mpsc, watch};
 use guard::Guard;
 pub use guard::Token;
 use headers::Wire;
+pub use params::Mirrored;
 use sessions::Sessions;
 
 use crate::door::Service;
@@ -221,7 +223,10 @@ async fn answer_post(
         (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "application/json")], line).into_response()
     })?;
     match headers::wire_of(headers, &message).map_err(|refused| *refused)? {
-        Wire::Modern => modern::answer(door, principal, message).await,
+        Wire::Modern => {
+            params::check(headers, &message, &*door.service).map_err(|refused| *refused)?;
+            modern::answer(door, principal, message).await
+        }
         Wire::Legacy => legacy::answer_post(door, principal, headers, message).await,
     }
 }

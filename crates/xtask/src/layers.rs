@@ -27,6 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("openoxide-model", &[]),
     ("openoxide-sandbox", &[]),
     ("openoxide-apply-patch", &[]),
+    ("openoxide-conformance", &["openoxide-mcp-server", "openoxide-mcp-protocol"]),
     ("openoxide-test-support", &["openoxide-mcp-protocol", "openoxide-core", "openoxide-model"]),
     ("xtask", &[]),
 ];

@@ -62,7 +62,10 @@ pub(super) fn wire_of(headers: &HeaderMap, message: &Envelope) -> Result<Wire, B
     match message {
         Envelope::Request { id, method, params } => {
             let refuse = |error: &WireError| bad_request(Some(id), error);
-            let meta = RequestMeta::parse(params.as_deref()).map_err(|error| refuse(&error))?;
+            let meta = RequestMeta::parse(params.as_deref()).map_err(|error| match disagreement(version, &error) {
+                Some(message) => refuse(&WireError::new(code::HEADER_MISMATCH, message)),
+                None => refuse(&error),
+            })?;
             if meta.modern.is_some() {
                 return match check_modern(headers, version, method, params.as_deref()) {
                     None => Ok(Wire::Modern),
@@ -90,6 +93,13 @@ pub(super) fn wire_of(headers: &HeaderMap, message: &Envelope) -> Result<Wire, B
         }
         _ => Ok(Wire::Legacy),
     }
+}
+
+/// What the header says otherwise than a body whose version is not served: that the two differ comes first.
+fn disagreement(header: Option<&str>, error: &WireError) -> Option<String> {
+    let body = error.data.as_deref()?.get("requested")?.as_str()?;
+    (error.code == code::UNSUPPORTED_PROTOCOL_VERSION && header != Some(body))
+        .then(|| differs("MCP-Protocol-Version", header, body))
 }
 
 fn bad_request(id: Option<&RequestId>, error: &WireError) -> Box<Response> {
@@ -123,7 +133,7 @@ fn check_modern(headers: &HeaderMap, version: Option<&str>, method: &str, params
         Ok(given) => given,
         Err(message) => return Some(message),
     };
-    let decoded = match given.map(decoded) {
+    let decoded = match given.map(|given| decoded("Mcp-Name", given)) {
         Some(Err(message)) => return Some(message),
         Some(Ok(name)) => Some(name),
         None => None,
@@ -138,7 +148,7 @@ fn differs(header: &str, given: Option<&str>, body: &str) -> String {
     }
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, String> {
+pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, String> {
     let Some(value) = headers.get(name) else { return Ok(None) };
     // Optional white space around a value is no part of it (RFC 9110 section 5.5).
     value
@@ -147,14 +157,14 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Strin
         .map_err(|_| format!("the header {name} holds what is not visible ASCII"))
 }
 
-/// A name that is written `=?base64?...?=` (MCP 2026-07-28 "Value Encoding"), or as it is.
-fn decoded(value: &str) -> Result<String, String> {
+/// A value that is written `=?base64?...?=` (MCP 2026-07-28 "Value Encoding"), or as it is.
+pub(super) fn decoded(header: &str, value: &str) -> Result<String, String> {
     let Some(encoded) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
         return Ok(value.to_owned());
     };
     let bytes =
-        BASE64_STANDARD.decode(encoded).map_err(|error| format!("the header Mcp-Name is not base64: {error}"))?;
-    String::from_utf8(bytes).map_err(|_| "the header Mcp-Name is not UTF-8 behind its base64".to_owned())
+        BASE64_STANDARD.decode(encoded).map_err(|error| format!("the header {header} is not base64: {error}"))?;
+    String::from_utf8(bytes).map_err(|_| format!("the header {header} is not UTF-8 behind its base64"))
 }
 
 #[cfg(test)]
@@ -179,8 +189,13 @@ mod tests {
         wire_of(&headers(pairs), message).is_err()
     }
 
-    #[test]
-    fn modern_headers_must_say_what_the_body_says() {
+    async fn body(response: Response) -> String {
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        String::from_utf8(body.to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn modern_headers_must_say_what_the_body_says() {
         let call = modern("tools/call", r#","name":"openoxide""#);
         let version = ("mcp-protocol-version", "2026-07-28");
         let (method, name) = (("mcp-method", "tools/call"), ("mcp-name", "openoxide"));
@@ -197,6 +212,15 @@ mod tests {
             vec![version, method, ("mcp-name", "=?base64?!?=")],
         ] {
             assert!(refused(&wrong, &call), "{wrong:?}");
+        }
+        let unserved = br#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{
+            "io.modelcontextprotocol/protocolVersion":"v9","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+        let unserved = parse_line(unserved).unwrap();
+        for (given, expected) in
+            [(vec![version], "-32020"), (vec![], "-32020"), (vec![("mcp-protocol-version", "v9")], "-32022")]
+        {
+            let refused = wire_of(&headers(&given), &unserved).unwrap_err();
+            assert!(body(*refused).await.contains(expected), "{given:?}");
         }
         let list = modern("tools/list", "");
         assert_eq!(wire_of(&headers(&[version, ("mcp-method", "tools/list")]), &list).unwrap(), Wire::Modern);
