@@ -253,6 +253,9 @@ async fn what_is_wrong_has_its_status() {
         Ok(refused) => assert_eq!(refused.status(), 413),
         Err(error) => assert!(error.is_request(), "{error}"),
     }
+    let endless = reqwest::Body::from("x".repeat(1 << 20));
+    let keyed = house.client.post(&house.url).header("content-type", "application/json").header("accept", "*/*");
+    assert_eq!(status(keyed.body(endless)).await, 400, "long and no JSON");
     assert_eq!(status(house.client.get(&house.url).header("accept", "text/event-stream")).await, 400);
     assert_eq!(status(house.client.delete(&house.url)).await, 400);
     assert_eq!(status(house.client.get(&house.url).header("mcp-protocol-version", "2026-07-28")).await, 405);
@@ -281,7 +284,8 @@ async fn a_page_or_a_name_from_elsewhere_is_kept_out() {
         async move { request.send().await.unwrap() }
     };
     assert_eq!(ask("host", "evil.example").await.status(), 403);
-    assert_eq!(ask("origin", "http://evil.example").await.status(), 403);
+    let foreign = ask("origin", "http://evil.example").await;
+    assert!(foreign.status() == 403 && !foreign.headers().contains_key("access-control-allow-origin"));
     let known = ask("origin", "https://ide.example").await;
     assert_eq!(known.headers()["access-control-allow-origin"], "https://ide.example");
     assert_eq!(ask("origin", "http://localhost:6274").await.status(), 200);
@@ -320,6 +324,16 @@ async fn each_token_has_its_own_threads_tasks_and_sessions() {
     let task = result_of(house.modern("tools/call", call).bearer_auth(ADA).send().await.unwrap()).await;
     assert_eq!(task["resultType"], "task", "{task}");
     let get = json!({ "taskId": task["taskId"], "_meta": meta });
+    for (token, sees) in [(ADA, true), (BOB, false)] {
+        let wanted = json!({ "notifications": { "taskIds": [task["taskId"]] }, "_meta": meta });
+        let mut news =
+            Events::of(house.modern("subscriptions/listen", wanted).bearer_auth(token).send().await.unwrap());
+        let agreed = news.next().await.unwrap();
+        assert_eq!(agreed["params"]["notifications"]["taskIds"].is_array(), sees, "{agreed}");
+        if sees {
+            news.until(|message| message["params"]["status"] == "completed").await;
+        }
+    }
     for (token, sees) in [(ADA, true), (BOB, false)] {
         let shown = house.modern("tasks/get", get.clone()).bearer_auth(token).send().await.unwrap();
         assert_eq!(json_of(shown).await.get("result").is_some(), sees);

@@ -18,11 +18,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use http_body_util::LengthLimitError;
 use openoxide_mcp_protocol::{Envelope, WireError, parse_line};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -106,7 +107,6 @@ pub async fn serve_http(
     });
     let router = Router::new()
         .route("/mcp", post(take_post).get(take_get).delete(take_delete).options(take_options))
-        .layer(DefaultBodyLimit::max(MAX_LINE))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readiness))
         .with_state(door);
@@ -172,14 +172,16 @@ async fn readiness(State(door): State<Arc<Door>>) -> (StatusCode, &'static str) 
 
 async fn take_options(State(door): State<Arc<Door>>, headers: HeaderMap) -> Response {
     match door.guard.check_place(&headers) {
-        Ok(()) => allow_origin(StatusCode::NO_CONTENT.into_response(), &headers),
+        Ok(()) => allow_origin(&door, StatusCode::NO_CONTENT.into_response(), &headers),
         Err(refused) => *refused,
     }
 }
 
 /// Lets the pages of an origin that was let in read the answer (CORS).
-fn allow_origin(mut response: Response, request: &HeaderMap) -> Response {
-    if let Some(origin) = request.get(header::ORIGIN) {
+fn allow_origin(door: &Door, mut response: Response, request: &HeaderMap) -> Response {
+    if let Some(origin) = request.get(header::ORIGIN)
+        && door.guard.check_place(request).is_ok()
+    {
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         headers.insert(header::VARY, HeaderValue::from_static("Origin"));
@@ -193,31 +195,19 @@ fn allow_origin(mut response: Response, request: &HeaderMap) -> Response {
     response
 }
 
-async fn take_post(
-    State(door): State<Arc<Door>>,
-    headers: HeaderMap,
-    body: Result<Bytes, axum::extract::rejection::BytesRejection>,
-) -> Response {
-    let response = match answer_post(&door, &headers, body).await {
+async fn take_post(State(door): State<Arc<Door>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let response = match answer_post(&door, &parts.headers, body).await {
         Ok(response) | Err(response) => response,
     };
-    allow_origin(response, &headers)
+    allow_origin(&door, response, &parts.headers)
 }
 
-async fn answer_post(
-    door: &Arc<Door>,
-    headers: &HeaderMap,
-    body: Result<Bytes, axum::extract::rejection::BytesRejection>,
-) -> Result<Response, Response> {
+async fn answer_post(door: &Arc<Door>, headers: &HeaderMap, body: Body) -> Result<Response, Response> {
+    // Nothing is read from whoever is not let in.
     let principal = door.guard.admit(headers).map_err(|refused| *refused)?;
     headers::check_post(headers).map_err(|refused| *refused)?;
-    let body = body.map_err(|rejected| match rejected.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            let message = format!("the body is longer than {MAX_LINE} bytes; put long material in a file");
-            refusal(StatusCode::PAYLOAD_TOO_LARGE, &WireError::invalid_request(message))
-        }
-        status => refusal(status, &WireError::invalid_request(rejected.body_text())),
-    })?;
+    let body = read(headers, body).await?;
     let message = parse_line(&body).map_err(|error| {
         let line = openoxide_mcp_protocol::response::<serde_json::Value>(error.id.as_ref(), Err(&error.error));
         (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "application/json")], line).into_response()
@@ -231,12 +221,33 @@ async fn answer_post(
     }
 }
 
+/// The body, if it is not too long.
+async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Response> {
+    let too_long = || {
+        let message = format!("the body is longer than {MAX_LINE} bytes; put long material in a file");
+        refusal(StatusCode::PAYLOAD_TOO_LARGE, &WireError::invalid_request(message))
+    };
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > MAX_LINE) {
+        return Err(too_long());
+    }
+    axum::body::to_bytes(body, MAX_LINE).await.map_err(|error| {
+        let is_limit = std::error::Error::source(&error).is_some_and(|source| source.is::<LengthLimitError>());
+        match is_limit {
+            true => too_long(),
+            false => {
+                refusal(StatusCode::BAD_REQUEST, &WireError::invalid_request(format!("the body broke off: {error}")))
+            }
+        }
+    })
+}
+
 async fn take_get(State(door): State<Arc<Door>>, headers: HeaderMap) -> Response {
     let response = match door.guard.admit(&headers) {
         Ok(principal) => legacy::answer_get(&door, &principal, &headers),
         Err(refused) => *refused,
     };
-    allow_origin(response, &headers)
+    allow_origin(&door, response, &headers)
 }
 
 async fn take_delete(State(door): State<Arc<Door>>, headers: HeaderMap) -> Response {
@@ -244,7 +255,7 @@ async fn take_delete(State(door): State<Arc<Door>>, headers: HeaderMap) -> Respo
         Ok(principal) => legacy::answer_delete(&door, &principal, &headers),
         Err(refused) => *refused,
     };
-    allow_origin(response, &headers)
+    allow_origin(&door, response, &headers)
 }
 
 /// A method that this path does not take.
