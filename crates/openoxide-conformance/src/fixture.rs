@@ -5,7 +5,8 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use openoxide_mcp_protocol::Tool;
 use openoxide_mcp_protocol::request_state::StateSeal;
-use openoxide_mcp_server::{Mirrored, Outgoing, Principal, Service, Session};
+use openoxide_mcp_protocol::tools::Mirrored;
+use openoxide_mcp_server::{Outgoing, Principal, Service, Session};
 use tokio::sync::mpsc;
 
 use crate::connection::Connection;

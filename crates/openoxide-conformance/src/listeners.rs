@@ -2,14 +2,13 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use openoxide_mcp_protocol::meta_keys::SUBSCRIPTION_ID;
 use openoxide_mcp_protocol::{Era, RequestId, complete, notification, parse_params};
 use openoxide_mcp_server::Responder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use uuid::Uuid;
-
-const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// A list that changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,6 +29,8 @@ pub mod meta_keys {
     pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
     /// Our name and version, in modern results.
     pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+    /// Ties a notification to its `subscriptions/listen`.
+    pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
     /// Machine-readable details of an approval question.
     pub const APPROVAL: &str = "openoxide/approval";
 }

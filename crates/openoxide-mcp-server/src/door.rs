@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use openoxide_mcp_protocol::tools::Mirrored;
 use openoxide_mcp_protocol::{Envelope, RequestId};
 use tokio::sync::mpsc;
 
 use crate::answers::Route;
-use crate::http::Mirrored;
 use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 

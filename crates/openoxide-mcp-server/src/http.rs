@@ -31,7 +31,6 @@ use tokio::sync::{mpsc, watch};
 use guard::Guard;
 pub use guard::Token;
 use headers::Wire;
-pub use params::Mirrored;
 use sessions::Sessions;
 
 use crate::door::Service;

@@ -179,13 +179,13 @@ impl Processor {
 
     /// Keeps a request open for news.
     fn listen(&self, responder: Responder, client: &ClientFacts, params: Option<&RawValue>) {
-        let Connection { subscriptions, calls, .. } = &*self.connection;
+        let Connection { subscriptions, calls, server, principal, .. } = &*self.connection;
         if calls.contains(responder.id()) || subscriptions.contains(responder.id()) {
             let message = format!("id {:?} belongs to a request that is still open; use a new id", responder.id());
             return responder.answer::<Value>(Err(&WireError::invalid_request(message)));
         }
         self.watch();
-        subscriptions.listen(&self.connection, client, responder, params);
+        subscriptions.listen(server, principal, client, responder, params);
     }
 
     /// Has news of threads told from now on.

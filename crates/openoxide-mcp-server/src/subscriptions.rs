@@ -6,13 +6,14 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openoxide_core::{ThreadChange, ThreadChanges};
+use openoxide_mcp_protocol::meta_keys::SUBSCRIPTION_ID;
 use openoxide_mcp_protocol::tasks::tasks_not_declared;
 use openoxide_mcp_protocol::{ClientFacts, Era, RequestId, WireError, complete, notification, parse_params};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::Server;
 use crate::answers::Responder;
-use crate::connection::Connection;
 use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 use crate::resources;
@@ -24,8 +25,6 @@ const MAX_LISTENERS: usize = 64;
 /// Resources that one client may watch, over all its subscriptions.
 const MAX_WATCHED: usize = 1024;
 
-/// `_meta` key that ties a notification to its `subscriptions/listen`.
-pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 const LIST_CHANGED: &str = "notifications/resources/list_changed";
 const UPDATED: &str = "notifications/resources/updated";
 
@@ -106,7 +105,8 @@ impl Subscriptions {
     /// `subscriptions/listen`: acknowledges what is served of what was asked for, and keeps the request open.
     pub(crate) fn listen(
         &self,
-        connection: &Connection,
+        server: &Server,
+        principal: &Principal,
         client: &ClientFacts,
         responder: Responder,
         params: Option<&RawValue>,
@@ -152,7 +152,6 @@ impl Subscriptions {
             sorted.sort();
             agreed["resourceSubscriptions"] = json!(sorted);
         }
-        let Connection { server, principal, .. } = connection;
         let mut tasks = Vec::new();
         for id in &filter.task_ids {
             tasks.extend(server.tasks.find(id, principal).ok());

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use openoxide_core::{ApprovalId, CoreError, Decider, Op, Thread, ThreadId, TurnId};
 use openoxide_mcp_protocol::tasks::{TaskParams, TaskState, TaskStatus, UpdateTaskParams};
 use openoxide_mcp_protocol::{
-    CallStatus, ClientFacts, Era, RequestId, WireError, complete, notification, parse_params,
+    CallStatus, ClientFacts, Era, RequestId, WireError, complete, meta_keys, notification, parse_params,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -356,7 +356,7 @@ impl Watcher {
     /// What is not the end may be dropped for a client that does not read: more is to come.
     fn tell(&self, shown: &TaskState, out: &Outgoing) {
         let mut params = shown.params();
-        params["_meta"][crate::subscriptions::SUBSCRIPTION_ID] = json!(self.subscription);
+        params["_meta"][meta_keys::SUBSCRIPTION_ID] = json!(self.subscription);
         let line = notification("notifications/tasks", &params);
         match shown.status {
             TaskStatus::Working => out.offer(line),

@@ -7,6 +7,7 @@
 mod arguments;
 mod choices;
 pub mod codex;
+mod mirrored;
 mod schema;
 
 use schemars::JsonSchema;
@@ -15,6 +16,7 @@ use serde_json::value::RawValue;
 
 use arguments::{bad, read};
 pub use choices::{ApprovalChoice, SandboxChoice};
+pub use mirrored::Mirrored;
 pub use schema::{Offer, ToolSet};
 
 /// Starts a thread.

@@ -3,64 +3,34 @@
 
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use openoxide_mcp_protocol::tools::Mirrored;
 use openoxide_mcp_protocol::{CallToolParams, Envelope, WireError, code};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::headers::{decoded, text};
 use crate::door::Service;
 
-/// An argument that a header repeats.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mirrored {
-    /// `Mcp-Param-` and the name that the schema gives.
-    header: String,
-    /// The keys that lead to the value.
-    path: Vec<String>,
-}
-
-impl Mirrored {
-    /// Those of an input schema.
-    #[must_use]
-    pub fn of_schema(schema: &Map<String, Value>) -> Vec<Self> {
-        let mut found = Vec::new();
-        collect(schema, &mut Vec::new(), &mut found);
-        found
-    }
-
-    /// What the header says otherwise than the arguments; none where they agree.
-    fn differs(&self, headers: &HeaderMap, arguments: &Value) -> Option<String> {
-        let value = self.path.iter().try_fold(arguments, |value, key| value.get(key)).filter(|value| !value.is_null());
-        let given = match text(headers, &self.header) {
-            Ok(given) => given.map(|given| decoded(&self.header, given)).transpose(),
-            Err(message) => Err(message),
-        };
-        let given = match given {
-            Ok(given) => given,
-            Err(message) => return Some(message),
-        };
-        let (header, argument) = (&self.header, self.path.join("."));
-        match (given, value) {
-            (None, None) => None,
-            (Some(given), Some(value)) if is_same(&given, value) => None,
-            (Some(given), Some(value)) => {
-                Some(format!("the header {header} is {given:?}, and the argument {argument} is {value}"))
-            }
-            (Some(_), None) => Some(format!("there is a header {header} and no argument {argument}")),
-            (None, Some(_)) => Some(format!("the header {header} is missing; it must say what {argument} says")),
+/// What the header of a mirrored argument says otherwise than the arguments; none where they agree.
+fn differs(mirrored: &Mirrored, headers: &HeaderMap, arguments: &Value) -> Option<String> {
+    let Mirrored { header, path } = mirrored;
+    let value = path.iter().try_fold(arguments, |value, key| value.get(key)).filter(|value| !value.is_null());
+    let given = match text(headers, header) {
+        Ok(given) => given.map(|given| decoded(header, given)).transpose(),
+        Err(message) => Err(message),
+    };
+    let given = match given {
+        Ok(given) => given,
+        Err(message) => return Some(message),
+    };
+    let argument = path.join(".");
+    match (given, value) {
+        (None, None) => None,
+        (Some(given), Some(value)) if is_same(&given, value) => None,
+        (Some(given), Some(value)) => {
+            Some(format!("the header {header} is {given:?}, and the argument {argument} is {value}"))
         }
-    }
-}
-
-fn collect(schema: &Map<String, Value>, path: &mut Vec<String>, found: &mut Vec<Mirrored>) {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    for (key, schema) in properties.into_iter().flatten() {
-        let Some(schema) = schema.as_object() else { continue };
-        path.push(key.clone());
-        if let Some(name) = schema.get("x-mcp-header").and_then(Value::as_str) {
-            found.push(Mirrored { header: format!("Mcp-Param-{name}"), path: path.clone() });
-        }
-        collect(schema, path, found);
-        path.pop();
+        (Some(_), None) => Some(format!("there is a header {header} and no argument {argument}")),
+        (None, Some(_)) => Some(format!("the header {header} is missing; it must say what {argument} says")),
     }
 }
 
@@ -87,7 +57,7 @@ pub(super) fn check(headers: &HeaderMap, message: &Envelope, service: &dyn Servi
         return Ok(());
     }
     let arguments = params.arguments.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-    match mirrored.iter().find_map(|one| one.differs(headers, &arguments)) {
+    match mirrored.iter().find_map(|one| differs(one, headers, &arguments)) {
         None => Ok(()),
         Some(message) => {
             let error = WireError::new(code::HEADER_MISMATCH, message);
@@ -115,7 +85,7 @@ mod tests {
         if let Some(value) = header {
             headers.insert("mcp-param-region", HeaderValue::from_str(value).unwrap());
         }
-        mirrored[0].differs(&headers, arguments).is_some()
+        super::differs(&mirrored[0], &headers, arguments).is_some()
     }
 
     #[test]
