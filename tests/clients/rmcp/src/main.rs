@@ -4,6 +4,8 @@
 //!        client slow-task LIMIT_SECONDS PROGRAM [ARGUMENT]... prints what it saw as JSON
 //!        client legacy|modern http://ADDRESS                 with the bearer token in OPENOXIDE_TOKEN
 
+#![allow(clippy::disallowed_methods, reason = "a test client starts programs and reads its environment")]
+
 mod scenario;
 
 use std::future::Future;
