@@ -209,18 +209,17 @@ async fn modern(server: &[String], transport: &str) {
 /// A turn of any length, of which no request waits longer than the limit.
 async fn slow_task(limit: Duration, server: &[String]) {
     let client = Client::connect(server, auto(), Person::new(true)).await;
-    let mut longest = Duration::ZERO;
-    let mut polls = 0;
-    let mut begun = Instant::now();
+    let begun = Instant::now();
     let call = client.begin_task("openoxide", json!({ "prompt": "take your time" }));
     let id = tokio::time::timeout(limit, call).await.expect("the task is there within the limit");
+    let mut longest = begun.elapsed();
+    let mut polls = 0;
     let result = loop {
-        longest = longest.max(begun.elapsed());
-        begun = Instant::now();
+        let begun = Instant::now();
         let get = client.service.get_task(GetTaskParams::new(id.as_str()));
         let shown = tokio::time::timeout(limit, get).await.expect("the task is shown within the limit").unwrap();
-        polls += 1;
         longest = longest.max(begun.elapsed());
+        polls += 1;
         match shown.task.payload {
             TaskPayload::Working => {}
             TaskPayload::Completed { result } => break result,
@@ -228,7 +227,6 @@ async fn slow_task(limit: Duration, server: &[String]) {
         }
         let pause = shown.task.task.poll_interval_ms.expect("the server says how often to ask");
         tokio::time::sleep(Duration::from_millis(pause)).await;
-        begun = Instant::now();
     };
     client.close().await;
     let structured = &result["structuredContent"];
