@@ -60,6 +60,9 @@ class SlowCommand:
     def wait_until_started(self):
         check(self.read(60, "the slow command started") == b"started\n", "the slow command said that it runs")
 
+    def check_alive(self):
+        check(not select.select([self.pipe], [], [], 1)[0], "the slow command goes on")
+
     def wait_until_dead(self):
         """Well before the command would have ended by itself."""
         check(self.read(15, "the slow command was killed") == b"", "the slow command only ends")
