@@ -1,13 +1,19 @@
 // The official TypeScript SDK, 1.x, on a turn that takes longer than it waits: its time-out starts anew with each progress.
 //
-// usage: node slow.mjs LIMIT_SECONDS PROGRAM [ARGUMENT]...   (the server's command line); prints what it saw as JSON
+// usage: node slow.mjs LIMIT_SECONDS PROGRAM [ARGUMENT]...   (the server's command line, or its address)
+//
+// Prints what it saw as JSON.
 
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 
-const [limit, command, ...args] = process.argv.slice(2);
+import { connection } from "./scenario.mjs";
+
+const [limit, ...server] = process.argv.slice(2);
+const { transport } = connection(server, StdioClientTransport, StreamableHTTPClientTransport);
 const client = new Client({ name: "slow", version: "1" });
-await client.connect(new StdioClientTransport({ command, args, env: { ...process.env } }));
+await client.connect(transport);
 
 let told = Date.now();
 let [progress, longestSilence] = [0, 0];

@@ -1,6 +1,6 @@
 """Turns that take longer than their client waits for any answer, by each of the ways there are to see them completed.
 
-The model is `slow_model.py`. At once, each against a server of its own:
+The model is `slow_model.py`. At once, each against a server of its own, and the first two over Streamable HTTP as well:
 
 - progress: the TypeScript SDK 1.x, whose time-out starts anew with each progress notification;
 - a task: rmcp in the modern era, which has a task at once and asks for it until it is completed;
@@ -17,9 +17,11 @@ usage: slow.py NODE SLOW_MJS RMCP_CLIENT PROGRAM
 import asyncio
 import json
 import os
+import secrets
 import sys
 import tempfile
 import time
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from mcp import ClientSession, StdioServerParameters, types
@@ -44,9 +46,29 @@ def check_completed(structured):
 async def printed(*command):
     """What a client program prints: one JSON object."""
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    output, _ = await process.communicate()
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
     check(process.returncode == 0, f"{command[:2]} ended with {process.returncode}")
     return json.loads(output)
+
+
+@asynccontextmanager
+async def listening(server):
+    """A server that listens: its address."""
+    os.environ["OPENOXIDE_TOKEN"] = secrets.token_urlsafe(24)
+    process = await asyncio.create_subprocess_exec(
+        *server, "--listen", "http://127.0.0.1:0", "--token-env", "OPENOXIDE_TOKEN", stderr=asyncio.subprocess.PIPE)
+    try:
+        said = (await process.stderr.readline()).decode()
+        check("http://" in said, said)
+        yield said[said.index("http://"):].strip()
+    finally:
+        process.terminate()
+        await process.communicate()
+    check(process.returncode == 0, f"the server that listens ended with {process.returncode}")
 
 
 async def by_progress(node, script, server):
@@ -97,9 +119,11 @@ async def main(node, script, rmcp_client, program):
     with tempfile.TemporaryDirectory(prefix="openoxide-slow-") as directory:
         os.chdir(directory)
         server = [program, "mcp-server", *model.settings()]
-        async with asyncio.TaskGroup() as turns:
-            turns.create_task(told("by progress", by_progress(node, script, server)))
-            turns.create_task(told("by a task", by_task(rmcp_client, server)))
+        async with listening(server) as address, asyncio.TaskGroup() as turns:
+            turns.create_task(told("by progress, stdio", by_progress(node, script, server)))
+            turns.create_task(told("by progress, http", by_progress(node, script, [address])))
+            turns.create_task(told("by a task, stdio", by_task(rmcp_client, server)))
+            turns.create_task(told("by a task, http", by_task(rmcp_client, [address])))
             waiting = [*server, "--max-wait", str(MAX_WAIT)]
             turns.create_task(told(f"by running, --max-wait {MAX_WAIT:g}", by_running(waiting)))
             if LIMIT >= KNOWN_LIMIT:

@@ -1,8 +1,9 @@
 //! The official Rust SDK, rmcp: both eras over stdio and over Streamable HTTP, tasks, and a turn that outlasts its limit.
 //!
-//! usage: client legacy|modern PROGRAM [ARGUMENT]...          the server's command line
-//!        client slow-task LIMIT_SECONDS PROGRAM [ARGUMENT]... prints what it saw as JSON
-//!        client legacy|modern http://ADDRESS                 with the bearer token in OPENOXIDE_TOKEN
+//! usage: client legacy|modern SERVER...            the steps of scenario.rs
+//!        client slow-task LIMIT_SECONDS SERVER...  one turn as a task; prints what it saw as JSON
+//!
+//! SERVER is a command line, or the one address of a server that listens, whose token is in OPENOXIDE_TOKEN.
 
 #![allow(clippy::disallowed_methods, reason = "a test client starts programs and reads its environment")]
 
