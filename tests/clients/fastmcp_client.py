@@ -1,6 +1,6 @@
 """The client of fastmcp: the era it is told to speak, or the one it negotiates.
 
-usage: fastmcp_client.py legacy|auto PROGRAM [ARGUMENT]...   (the server's command line)
+usage: fastmcp_client.py legacy|auto PROGRAM [ARGUMENT]...   (the server's command line, or its address)
 """
 
 import asyncio
@@ -9,14 +9,21 @@ import sys
 
 from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
-from fastmcp.client.transports import StdioTransport
+from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 
-from scenario import Person, cancel_task, check, converse, time_out
+from scenario import AUTHORIZATION, Person, cancel_task, check, converse, is_address, time_out, transport_of
 
 TIMEOUT_SECONDS = {"legacy": None, "auto": 5}
 
 
-async def main(mode, command, arguments):
+
+def connection(server):
+    if is_address(server):
+        return StreamableHttpTransport(server[0], headers=AUTHORIZATION)
+    return StdioTransport(command=server[0], args=server[1:], env=dict(os.environ))
+
+
+async def main(mode, server):
     person = Person()
 
     async def elicit(message, response_type, params, _context):
@@ -29,8 +36,7 @@ async def main(mode, command, arguments):
     async def log(_message):
         """Instead of fastmcp's own, which prints every event."""
 
-    transport = StdioTransport(command=command, args=arguments, env=dict(os.environ))
-    async with Client(transport, mode=mode, elicitation_handler=elicit, log_handler=log) as client:
+    async with Client(connection(server), mode=mode, elicitation_handler=elicit, log_handler=log) as client:
         version = client.protocol_version
         check((version == "2026-07-28") == (mode == "auto"), f"{mode} agreed on {version}")
 
@@ -48,7 +54,7 @@ async def main(mode, command, arguments):
             return result.structured_content, result.content[0].text, result.is_error, len(seen)
 
         give_up = time_out if TIMEOUT_SECONDS[mode] else cancel_task
-        await converse(list_tools, call, person, f"fastmcp, {version}", give_up=give_up)
+        await converse(list_tools, call, person, f"fastmcp, {version}, {transport_of(server)}", give_up=give_up)
 
 
-asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
+asyncio.run(main(sys.argv[1], sys.argv[2:]))

@@ -3,7 +3,8 @@
 The Inspector's own command line declares no elicitation, so what it shows is a turn that stays in the sandbox and a
 result that says nobody could be asked about the rest. It starts a server for each call, so that a reply finds its
 thread on disk, and a call is given up by interrupting the program: the server ends with it. `mcpdo` keeps a connection
-and lets a script answer, so it approves and replies, in both eras; it cancels a call when it is interrupted.
+and lets a script answer, so it approves and replies, in both eras; it cancels a call when it is interrupted. In the modern
+era its calls are tasks, which go on without their caller. It shows no task's id, so that a second call ends the turn.
 
 usage: inspector.py NODE INSPECTOR_PACKAGE PROGRAM [ARGUMENT]...   (the server's command line last)
 """
@@ -37,7 +38,7 @@ class Tool:
         return json.loads(done.stdout) if done.stdout.strip() else None
 
     def interrupt(self, slow, *arguments):
-        """Runs until the slow command does, then interrupts the program as a terminal does."""
+        """Runs until the slow command does, then interrupts the program as a terminal does, and waits for its end."""
         here, there = pty.openpty()
         program = subprocess.Popen(
             [*self.command, *arguments], env=self.environment, stdin=there, stdout=subprocess.DEVNULL,
@@ -45,7 +46,6 @@ class Tool:
         try:
             slow.wait_until_started()
             program.send_signal(signal.SIGINT)
-            slow.wait_until_dead()
             program.wait(TIMEOUT_SECONDS)
         finally:
             program.kill()
@@ -79,6 +79,7 @@ def command_line(inspector, server, era, directory):
     inspector.interrupt(
         slow, *common, "--method", "tools/call", "--tool-name", "openoxide-reply",
         *call_arguments(prompt=slow.prompt, thread_id=thread), "--", *server)
+    slow.wait_until_dead()
     second = call("openoxide-reply", prompt=f"run `touch {era}-after.txt`", thread_id=thread)["structuredContent"]
     check(second["status"] == "completed" and second["threadId"] == thread, second)
     check(os.path.exists(os.path.join(directory, f"{era}-after.txt")), "the thread goes on after a server that ended")
@@ -109,6 +110,11 @@ def mcpdo_conversation(mcpdo, server, era, directory):
         mcpdo.interrupt(
             slow, "--format", "text", "--connection", name, "tools/call", "openoxide-reply",
             *call_arguments(prompt=slow.prompt, thread_id=thread))
+        if era == "modern":
+            slow.check_alive()
+            given = call_arguments(interrupt=True, thread_id=thread)
+            check(do("tools/call", "openoxide-reply", *given)["structuredContent"]["status"] == "interrupted", thread)
+        slow.wait_until_dead()
         check(unasked("openoxide-reply", prompt=f"run `touch {era}-3.txt`", thread_id=thread) == thread, thread)
         check(os.path.exists(os.path.join(directory, f"{era}-3.txt")), "the thread goes on after a cancelled call")
 
@@ -141,7 +147,8 @@ def main(node, package, server):
         try:
             for era in ("legacy", "modern"):
                 mcpdo_conversation(mcpdo, server, era, directory)
-                print(f"ok: mcpdo, {era}: tools, a turn with an approval, a reply, a cancel, an error", file=sys.stderr)
+                ended = "a cancel" if era == "legacy" else "a task left alone and interrupted"
+                print(f"ok: mcpdo, {era}: tools, a turn with an approval, a reply, {ended}, an error", file=sys.stderr)
         finally:
             mcpdo("--format", "json", "daemon", "stop")
 

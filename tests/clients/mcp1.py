@@ -1,6 +1,6 @@
-"""The official Python SDK, 1.x: the legacy era over stdio.
+"""The official Python SDK, 1.x: the legacy era.
 
-usage: mcp1.py PROGRAM [ARGUMENT]...   (the server's command line)
+usage: mcp1.py PROGRAM [ARGUMENT]...   (the server's command line, or its address)
 """
 
 import asyncio
@@ -9,11 +9,18 @@ import sys
 
 from mcp import ClientSession, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamablehttp_client
 
-from scenario import Person, cancel_task, converse
+from scenario import AUTHORIZATION, Person, cancel_task, converse, is_address, transport_of
 
 
-async def main(command, arguments):
+def connect(server):
+    if is_address(server):
+        return streamablehttp_client(server[0], headers=AUTHORIZATION)
+    return stdio_client(StdioServerParameters(command=server[0], args=server[1:], env=dict(os.environ)))
+
+
+async def main(server):
     person = Person()
 
     async def elicit(_context, params):
@@ -24,7 +31,7 @@ async def main(command, arguments):
     async def log(params):
         calls.append(params.meta.requestId)
 
-    async with stdio_client(StdioServerParameters(command=command, args=arguments, env=dict(os.environ))) as (reader, writer):
+    async with connect(server) as (reader, writer, *_):
         async with ClientSession(reader, writer, elicitation_callback=elicit, logging_callback=log) as session:
             initialized = await session.initialize()
             assert initialized.serverInfo.name == "openoxide", initialized
@@ -48,7 +55,8 @@ async def main(command, arguments):
                 await session.send_notification(types.ClientNotification(cancelled))
                 await cancel_task(task)
 
-            await converse(list_tools, call, person, f"python mcp 1.x, {initialized.protocolVersion}", give_up=give_up)
+            label = f"python mcp 1.x, {initialized.protocolVersion}, {transport_of(server)}"
+            await converse(list_tools, call, person, label, give_up=give_up)
 
 
-asyncio.run(main(sys.argv[1], sys.argv[2:]))
+asyncio.run(main(sys.argv[1:]))

@@ -23,6 +23,15 @@ export class Person {
   }
 }
 
+// The transport to a server: a command line, or the one address of a server that listens, whose token is in the environment.
+export function connection([first, ...args], Stdio, StreamableHttp) {
+  if (!first.startsWith("http://")) {
+    return { transport: new Stdio({ command: first, args, env: { ...process.env } }), kind: "stdio" };
+  }
+  const headers = { Authorization: `Bearer ${process.env.OPENOXIDE_TOKEN}` };
+  return { transport: new StreamableHttp(new URL(first), { requestInit: { headers } }), kind: "http" };
+}
+
 async function within(seconds, promise, what) {
   let timer;
   const late = new Promise((_, reject) => {

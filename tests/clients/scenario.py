@@ -1,6 +1,7 @@
 """What every Python client must see, whichever SDK and era it speaks: the steps of one conversation and their checks.
 
-A client module gives `converse` a way to list the tools and a way to call one; questions are answered by `Person`.
+A client module gives `converse` a way to list the tools and a way to call one; questions are answered by `Person`. The server
+is a command line, or the one address of a server that listens, whose token is in OPENOXIDE_TOKEN.
 """
 
 import asyncio
@@ -14,6 +15,16 @@ import time
 TOOLS = ["openoxide", "openoxide-reply", "openoxide-query"]
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 APPROVE = {"action": "accept", "content": {"decision": "approve"}}
+
+AUTHORIZATION = {"Authorization": "Bearer " + os.environ.get("OPENOXIDE_TOKEN", "")}
+
+
+def is_address(server):
+    return server[0].startswith("http://")
+
+
+def transport_of(server):
+    return "http" if is_address(server) else "stdio"
 
 
 class Person:
@@ -48,6 +59,9 @@ class SlowCommand:
 
     def wait_until_started(self):
         check(self.read(60, "the slow command started") == b"started\n", "the slow command said that it runs")
+
+    def check_alive(self):
+        check(not select.select([self.pipe], [], [], 1)[0], "the slow command goes on")
 
     def wait_until_dead(self):
         """Well before the command would have ended by itself."""
