@@ -227,21 +227,25 @@ async fn a_task() {
     };
     let prompt = call("openoxide", json!({ "prompt": "slowly" }));
     let first = ask(&mut talk, "tools/call", prompt.clone()).await["result"]["taskId"].clone();
-    ask(&mut talk, "tasks/get", json!({ "taskId": first })).await;
-    ask(&mut talk, "tasks/cancel", json!({ "taskId": first })).await;
-    ask(&mut talk, "tasks/get", json!({ "taskId": first })).await;
-    let second = ask(&mut talk, "tools/call", prompt).await["result"]["taskId"].clone();
-    let until = async |talk: &mut Talk, status: &str| loop {
+    let until = async |talk: &mut Talk, task: &Value, wanted: fn(&Value) -> bool| loop {
         let before = talk.server.client.trace.len();
-        let shown = ask(talk, "tasks/get", json!({ "taskId": second })).await["result"].clone();
-        if shown["status"] == status {
+        let shown = ask(talk, "tasks/get", json!({ "taskId": task })).await["result"].clone();
+        if wanted(&shown) {
             return shown;
         }
         // How often it takes is nothing to review.
         talk.server.client.trace.truncate(before);
         talk.next -= 1;
     };
-    let asked = until(&mut talk, "input_required").await;
+    until(&mut talk, &first, |shown| shown["statusMessage"] == "thinking").await;
+    ask(&mut talk, "tasks/cancel", json!({ "taskId": first })).await;
+    ask(&mut talk, "tasks/get", json!({ "taskId": first })).await;
+    let second = ask(&mut talk, "tools/call", prompt).await["result"]["taskId"].clone();
+    let is_asked = |shown: &Value| {
+        shown["status"] == "input_required"
+            && shown["statusMessage"].as_str().is_some_and(|text| text.starts_with("waiting"))
+    };
+    let asked = until(&mut talk, &second, is_asked).await;
     let answers: Value = asked["inputRequests"]
         .as_object()
         .unwrap()
@@ -252,7 +256,7 @@ async fn a_task() {
     let id = talk.next;
     talk.next += 1;
     talk.server.client.ask(id, "tasks/update", modern(update, declared.clone())).await;
-    until(&mut talk, "completed").await;
+    until(&mut talk, &second, |shown| shown["status"] == "completed").await;
     insta::assert_json_snapshot!(talk.trace());
 }
 

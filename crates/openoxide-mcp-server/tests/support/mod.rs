@@ -65,11 +65,10 @@ pub(crate) fn call(tool: &str, arguments: Value) -> Value {
 }
 
 pub(crate) fn modern(mut params: Value, capabilities: Value) -> Value {
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": capabilities,
-        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
-    });
+    let meta = &mut params["_meta"];
+    meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+    meta["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+    meta["io.modelcontextprotocol/clientInfo"] = json!({ "name": "test", "version": "1" });
     params
 }
 
