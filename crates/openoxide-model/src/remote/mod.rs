@@ -104,7 +104,11 @@ impl Provider for HttpProvider {
             WireApi::Messages => messages::encode(&request, config, &facts),
         };
         match body {
-            Ok(body) => stream::start(self.target.clone(), Bytes::from(body), freeform),
+            Ok(mut body) => {
+                // It stays until the response is whole, and what it was written into may be twice as large.
+                body.shrink_to_fit();
+                stream::start(self.target.clone(), Bytes::from(body), freeform)
+            }
             Err(source) => failed(ModelError::Encode { source }),
         }
     }
