@@ -11,6 +11,7 @@ use openoxide_mcp_protocol::tasks::tasks_not_declared;
 use openoxide_mcp_protocol::{ClientFacts, Era, RequestId, WireError, complete, notification, parse_params};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::task::AbortHandle;
 
 use crate::Server;
 use crate::answers::Responder;
@@ -41,7 +42,8 @@ struct Inner {
     /// Whether a legacy client has read the list, which is what a change of it is news to.
     has_listed: bool,
     listeners: Vec<Listener>,
-    is_running: bool,
+    /// Turns core's word into notifications.
+    telling: Option<AbortHandle>,
 }
 
 /// An open `subscriptions/listen`.
@@ -188,12 +190,13 @@ impl Subscriptions {
         principal: &Principal,
         changes: impl FnOnce() -> ThreadChanges,
     ) {
-        if std::mem::replace(&mut self.lock().is_running, true) {
+        let mut inner = self.lock();
+        if inner.telling.is_some() {
             return;
         }
         let (this, out, mut changes) = (Arc::downgrade(self), Arc::clone(out), changes());
         let principal = principal.clone();
-        tokio::spawn(async move {
+        let telling = tokio::spawn(async move {
             while let Some(change) = changes.next().await {
                 if change.id.is_some() && !principal.may_use(change.owner.as_deref()) {
                     continue;
@@ -203,6 +206,7 @@ impl Subscriptions {
                 subscriptions.tell(&out, &change);
             }
         });
+        inner.telling = Some(telling.abort_handle());
     }
 
     fn tell(&self, out: &Outgoing, change: &ThreadChange) {
@@ -229,6 +233,15 @@ impl Subscriptions {
             for uri in updated(&listener.uris) {
                 out.push(notification(UPDATED, &json!({ "_meta": meta, "uri": uri })));
             }
+        }
+    }
+}
+
+/// A connection that is gone, such as an HTTP request, waits for no more news.
+impl Drop for Subscriptions {
+    fn drop(&mut self) {
+        if let Some(telling) = self.lock().telling.take() {
+            telling.abort();
         }
     }
 }
