@@ -50,6 +50,34 @@ async fn a_long_thread_goes_on_with_a_summary_that_is_in_the_rollout() {
     assert!(lines.iter().any(|line| matches!(&line.item, RolloutItem::Compacted(items) if items.len() == 3)));
 }
 
+#[tokio::test]
+async fn a_thread_is_summed_up_with_its_callers_words_also_after_it_was_loaded_again() {
+    let home = tempfile::tempdir().unwrap();
+    let steps = vec![said("first answer", 100), said("the summary", 5), said("second answer", 10)];
+    let bench = Bench::with(steps, |config| {
+        config.auto_compact_token_limit = Some(100);
+        config.home = Some(home.path().to_path_buf());
+        config.compact_prompt = Some("the operator's words".to_owned());
+    });
+    let config = ThreadConfig {
+        compact_prompt: Some("the caller's words".to_owned()),
+        approval_policy: ApprovalPolicy::Never,
+        ..bench.manager.config().thread_defaults()
+    };
+    let mut thread = Watched::new(bench.manager.start_thread(config).unwrap());
+    thread.prompt("one");
+    thread.ended().await;
+    thread.prompt("two");
+    thread.ended().await;
+    let asked = short(bench.model.requests.lock().unwrap()[1].last().unwrap());
+    assert!(asked.contains("the caller's words"), "{asked}");
+    let id = thread.thread.id();
+    thread.thread.submit(crate::Op::Shutdown).unwrap();
+    drop(thread);
+    let loaded = bench.manager.get_or_load(id).unwrap();
+    assert_eq!(loaded.config().compact_prompt.as_deref(), Some("the caller's words"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_takes_too_long_ends_and_its_commands_with_it() {
     let bench = Bench::new(vec![Say::Calls(vec![exec("stubborn")]), Say::Hang(vec!["half way"])]);
