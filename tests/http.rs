@@ -15,6 +15,8 @@ use support::{eventually, openoxide};
 
 const ADA: &str = "ada-0123456789abcdefghijkl";
 const BOB: &str = "bob-0123456789abcdefghijkl";
+/// In the environment of every server here, under a name that says nothing.
+const DOOR: &str = "door-0123456789abcdefghijkl";
 
 struct House {
     home: tempfile::TempDir,
@@ -42,6 +44,7 @@ impl House {
         let mut child = openoxide(home.path())
             .args(["mcp-server", "-c", "model_provider=\"offline\"", "--listen", "http://127.0.0.1:0"])
             .args(arguments)
+            .env("DOOR_WORD", DOOR)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -337,6 +340,22 @@ async fn each_token_has_its_own_threads_tasks_and_sessions() {
     for (token, sees) in [(ADA, true), (BOB, false)] {
         let shown = house.modern("tasks/get", get.clone()).bearer_auth(token).send().await.unwrap();
         assert_eq!(json_of(shown).await.get("result").is_some(), sees);
+    }
+}
+
+#[tokio::test]
+async fn a_caller_does_not_get_at_the_tokens_through_the_agent() {
+    let home = tempfile::tempdir().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("who.txt");
+    std::fs::write(&file, format!("ada {ADA}\nbob {BOB}\n")).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let file = file.to_str().unwrap();
+    let house = House::start_in(home, &["--token-file", file, "--token-env", "DOOR_WORD"]);
+    for prompt in [format!("run `cat {file}`"), format!("read {file}"), "run `env`".to_owned()] {
+        let call = house.start_turn(&prompt).bearer_auth(BOB).send().await.unwrap();
+        let told = result_of(call).await.to_string();
+        assert!(!told.contains(ADA) && !told.contains(DOOR), "{prompt}: {told}");
     }
 }
 

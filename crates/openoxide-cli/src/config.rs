@@ -119,7 +119,12 @@ pub(crate) fn home() -> Option<PathBuf> {
 /// Places of the user that sandbox policies speak of.
 pub(crate) fn surroundings(state: Option<PathBuf>) -> Surroundings {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    Surroundings { home: set("HOME"), tmpdir: set("TMPDIR").filter(|path| path.is_absolute()), state }
+    Surroundings {
+        home: set("HOME"),
+        tmpdir: set("TMPDIR").filter(|path| path.is_absolute()),
+        state,
+        secrets: Vec::new(),
+    }
 }
 
 /// What an environment variable holds.

@@ -64,7 +64,7 @@ impl Global {
 
 #[derive(Debug, Subcommand)]
 enum Mode {
-    /// Serve MCP on standard input and output.
+    /// Serve MCP on standard input and output, or over HTTP (--listen).
     McpServer(mcp_server::McpServerArgs),
     /// Try the whole path at once: start the server, hand it a task, watch, approve, see the result.
     Try(try_cmd::TryArgs),

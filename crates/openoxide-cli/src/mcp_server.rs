@@ -106,7 +106,9 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
     runtime.block_on(async {
         let cwd = crate::config::current_directory()?;
         let provider = config.chosen_provider(home.as_deref())?.provider();
-        let launcher = Launcher::new(exe, crate::config::surroundings(home.clone()));
+        let mut surroundings = crate::config::surroundings(home.clone());
+        surroundings.secrets = args.http.secret_files();
+        let launcher = Launcher::new(exe, surroundings);
         let ceiling = args.ceiling(&config, &cwd)?;
         let mut core = CoreConfig::new(cwd, config.model_name(home.as_deref())?, provider, launcher);
         core.ceiling = ceiling;
@@ -120,6 +122,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         core.workspace_write = config.workspace_write();
         core.rules = config.rules().into();
         core.child_env = config.child_env();
+        args.http.take_secrets(&mut core.child_env);
         core.user_instructions = home.as_ref().and_then(|home| std::fs::read_to_string(home.join("AGENTS.md")).ok());
         let is_kept = !args.ephemeral && config.history.persistence == Persistence::SaveAll;
         core.home = home.clone().filter(|_| is_kept);

@@ -51,6 +51,8 @@ pub struct Surroundings {
     pub tmpdir: Option<PathBuf>,
     /// The home of OpenOxide: its keys and rollouts, which commands never see, and the ledgers of placeholders.
     pub state: Option<PathBuf>,
+    /// More files and directories that commands never see.
+    pub secrets: Vec<PathBuf>,
 }
 
 /// A directory that a command may write in.
@@ -131,8 +133,8 @@ impl SandboxPolicy {
         Ok(confinement)
     }
 
-    /// Files and directories that commands of this policy cannot see: credentials of the user's programs, and the home of
-    /// OpenOxide. Absolute, without links, sorted; those that exist.
+    /// Files and directories that commands of this policy cannot see: credentials of the user's programs, the home of
+    /// OpenOxide, and what else is named. Absolute, without links, sorted; those that exist.
     #[must_use]
     pub fn hidden(&self, surroundings: &Surroundings) -> Vec<PathBuf> {
         if self.mode == SandboxMode::DangerFullAccess {
@@ -142,7 +144,8 @@ impl SandboxPolicy {
         let contains_workspace =
             |path: &Path| workspace.as_deref().is_some_and(|workspace| workspace.starts_with(path));
         let credentials = surroundings.home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
-        let all = credentials.chain(surroundings.state.clone()).filter_map(|path| path.canonicalize().ok());
+        let own = surroundings.state.iter().chain(&surroundings.secrets).cloned();
+        let all = credentials.chain(own).filter_map(|path| path.canonicalize().ok());
         // Whoever works inside such a directory has been sent there.
         let mut hidden: Vec<_> = all.filter(|path| !contains_workspace(path)).collect();
         hidden.sort();

@@ -1,5 +1,7 @@
 //! `--listen` and what belongs to it: the address, tokens, and the names that are let in.
 
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -35,6 +37,20 @@ pub(super) struct HttpArgs {
     /// Requests a second that each caller may send.
     #[arg(long, value_name = "COUNT", requires = "listen", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     rate_limit: u32,
+}
+
+impl HttpArgs {
+    /// Files that the agent's commands must not see.
+    pub(super) fn secret_files(&self) -> Vec<PathBuf> {
+        self.token_file.iter().cloned().collect()
+    }
+
+    /// Keeps from the agent's commands what the environment says of tokens.
+    pub(super) fn take_secrets(&self, env: &mut BTreeMap<OsString, OsString>) {
+        if let Some(variable) = &self.token_env {
+            env.remove(OsStr::new(variable));
+        }
+    }
 }
 
 /// Serves until `stop`.
