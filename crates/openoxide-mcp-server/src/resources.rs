@@ -159,7 +159,13 @@ fn all(manager: &ThreadManager, principal: &Principal) -> Result<String, WireErr
     let list: Vec<Value> = threads
         .iter()
         .map(|thread| {
-            json!({ "threadId": thread.id.to_string(), "cwd": thread.cwd, "prompt": thread.prompt, "bytes": thread.bytes })
+            let mut one = json!({
+                "threadId": thread.id.to_string(), "cwd": thread.cwd, "prompt": thread.prompt, "bytes": thread.bytes,
+            });
+            if let Some(owner) = &thread.owner {
+                one["owner"] = json!(owner);
+            }
+            one
         })
         .collect();
     Ok(json!({ "threads": list }).to_string())
