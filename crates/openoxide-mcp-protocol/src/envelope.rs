@@ -132,6 +132,9 @@ fn parse_object(text: &str) -> Result<Envelope, EnvelopeError> {
     let invalid = |id, message: &str| Err(EnvelopeError::new(id, code::INVALID_REQUEST, message));
     let raw: Raw<'_> = match serde_json::from_str(text) {
         Ok(raw) => raw,
+        Err(error) if error.is_data() && !text.starts_with('{') => {
+            return invalid(None, "a JSON-RPC message is an object");
+        }
         Err(error) if error.is_data() => {
             return invalid(salvage_id(text.as_bytes()), &format!("not a JSON-RPC message: {error}"));
         }
@@ -335,6 +338,8 @@ mod tests {
 
     #[test]
     fn a_duplicate_key_is_refused() {
+        let scalar = parse_line(b"42").unwrap_err().error.message;
+        assert_eq!(scalar, "a JSON-RPC message is an object");
         let (code, _) = error_of(br#"{"jsonrpc":"2.0","id":9,"id":10,"method":"ping"}"#);
         assert_eq!(code, code::INVALID_REQUEST);
     }
