@@ -337,9 +337,13 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_key_is_refused() {
+    fn what_is_no_object_is_told_so() {
         let scalar = parse_line(b"42").unwrap_err().error.message;
         assert_eq!(scalar, "a JSON-RPC message is an object");
+    }
+
+    #[test]
+    fn a_duplicate_key_is_refused() {
         let (code, _) = error_of(br#"{"jsonrpc":"2.0","id":9,"id":10,"method":"ping"}"#);
         assert_eq!(code, code::INVALID_REQUEST);
     }
