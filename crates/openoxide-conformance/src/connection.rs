@@ -37,8 +37,8 @@ pub(crate) struct Connection {
     principal: Principal,
     /// Dropped by each task as it ends.
     alive: mpsc::Sender<()>,
-    /// What `initialize` said that the client can do.
-    legacy: Option<ClientCapabilities>,
+    /// The revision that `initialize` agreed on, and what it said that the client can do.
+    legacy: Option<(&'static str, ClientCapabilities)>,
     log_level: LogLevel,
     questions: Arc<Questions>,
     open: Open,
@@ -82,8 +82,9 @@ impl Connection {
 
     fn initialize(&mut self, params: Option<&RawValue>) -> Result<Value, WireError> {
         let params = InitializeParams::parse(params)?;
-        self.legacy = Some(params.capabilities);
-        Ok(offer::initialized(negotiate_legacy(&params.protocol_version)))
+        let version = negotiate_legacy(&params.protocol_version);
+        self.legacy = Some((version, params.capabilities));
+        Ok(offer::initialized(version))
     }
 
     fn set_level(&mut self, params: Option<&RawValue>) -> Result<Value, WireError> {
@@ -106,7 +107,10 @@ impl Connection {
         let takes_tasks = meta.modern.as_ref().is_some_and(|modern| modern.client.takes_tasks);
         let (capabilities, log_level) = match meta.modern {
             Some(modern) => (modern.capabilities, modern.log_level),
-            None => (self.legacy.clone().unwrap_or_default(), Some(self.log_level)),
+            None => {
+                let capabilities = self.legacy.as_ref().map(|(_, capabilities)| capabilities.clone());
+                (capabilities.unwrap_or_default(), Some(self.log_level))
+            }
         };
         let call = Call {
             fixture: Arc::clone(&self.fixture),
@@ -165,6 +169,10 @@ impl Session for Connection {
             Envelope::Response { id, outcome } => self.questions.answered(&id, outcome),
             Envelope::Batch(_) => route.refuse(None, &WireError::invalid_request("send one message at a time")),
         }
+    }
+
+    fn agreed_version(&self) -> Option<&'static str> {
+        self.legacy.as_ref().map(|(version, _)| *version)
     }
 
     fn cancel(&self, id: &RequestId) {

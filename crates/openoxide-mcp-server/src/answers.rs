@@ -1,10 +1,11 @@
 //! How a request is answered: alone on a line, or as its part of a batch. Each request is answered once at most.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use openoxide_mcp_protocol::{RequestId, WireError, response};
 use serde::Serialize;
 
+use crate::mutex::lock;
 use crate::outgoing::{Gate, Outgoing};
 
 /// The answers of a batch (MCP 2025-03-26), sent together when the last is there.
@@ -26,7 +27,7 @@ impl Batch {
 
     /// Adds an answer, or the knowledge that there will be none.
     pub(crate) fn add(&self, answer: Option<Vec<u8>>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         if let Some(answer) = answer {
             let before = if state.answers.is_empty() { b'[' } else { b',' };
             state.answers.push(before);

@@ -1,11 +1,12 @@
 //! The table of open calls, and what a call carries with it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use openoxide_mcp_protocol::{ClientFacts, Era, LogLevel, ProgressToken, RequestId};
 use tokio::sync::Notify;
 
+use crate::mutex::lock;
 use crate::outgoing::{Gate, Outgoing};
 
 /// One open `tools/call`, as its runner and its reporter see it.
@@ -42,7 +43,7 @@ pub(crate) struct OpenCall {
 
 impl Calls {
     fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Arc<Call>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Whether a call with this id is open.

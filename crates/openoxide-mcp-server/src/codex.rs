@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -14,6 +13,8 @@ use openoxide_core::{
 };
 use openoxide_mcp_protocol::RequestId;
 use serde_json::{Map, Value, json};
+
+use crate::clock::unix_ms;
 
 /// A result of ours as Codex gave it: the text is the content alone, and the structure holds two fields.
 pub(crate) fn result(mut answer: Value, asked: Option<&str>) -> Value {
@@ -146,11 +147,6 @@ pub(crate) struct Events {
     usage: Usage,
 }
 
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 impl Events {
     /// What is said of a session that begins.
     pub(crate) fn configured(thread: &Thread) -> Vec<Value> {
@@ -178,7 +174,7 @@ impl Events {
         let one = |message: Value| vec![message];
         match event {
             Event::TurnStarted { .. } => one(json!({
-                "type": "task_started", "turn_id": turn_id, "started_at": now() / 1000,
+                "type": "task_started", "turn_id": turn_id, "started_at": unix_ms() / 1000,
                 "model_context_window": null, "collaboration_mode_kind": "default",
             })),
             Event::ItemStarted { item, .. } => self.started(item, cwd, turn_id.to_string()),
@@ -240,7 +236,7 @@ impl Events {
                 self.commands.insert(item.id, call_id.clone());
                 vec![json!({
                     "type": "exec_command_begin", "call_id": call_id, "process_id": item.id.to_string(), "turn_id": turn_id,
-                    "started_at_ms": now(), "command": argv, "cwd": cwd, "parsed_cmd": parsed(argv), "source": "agent",
+                    "started_at_ms": unix_ms(), "command": argv, "cwd": cwd, "parsed_cmd": parsed(argv), "source": "agent",
                 })]
             }
             TurnItemKind::Patch { call_id, changes, .. } => vec![json!({
@@ -265,7 +261,7 @@ impl Events {
                 self.commands.remove(&item.id);
                 vec![json!({
                     "type": "exec_command_end", "call_id": call_id, "process_id": item.id.to_string(), "turn_id": turn_id,
-                    "completed_at_ms": now(), "command": argv, "cwd": cwd, "parsed_cmd": parsed(argv), "source": "agent",
+                    "completed_at_ms": unix_ms(), "command": argv, "cwd": cwd, "parsed_cmd": parsed(argv), "source": "agent",
                     "stdout": output, "stderr": "", "aggregated_output": output, "exit_code": exit_code.unwrap_or(-1),
                     "duration": { "secs": duration_ms / 1000, "nanos": duration_ms % 1000 * 1_000_000 },
                     "formatted_output": output, "status": word(*status),
@@ -290,7 +286,7 @@ fn word(status: ItemStatus) -> &'static str {
 
 fn asked(request: &ApprovalRequest, cwd: &Path) -> Vec<Value> {
     let mut message = json!({
-        "call_id": request.call_id, "turn_id": request.turn_id, "started_at_ms": now(),
+        "call_id": request.call_id, "turn_id": request.turn_id, "started_at_ms": unix_ms(),
     });
     match &request.action {
         ApprovalAction::Command { argv, cwd } => {
@@ -323,7 +319,7 @@ fn plan(steps: &[PlanStep]) -> Value {
 }
 
 fn ended(result: &TurnResult) -> Vec<Value> {
-    let completed_at = now() / 1000;
+    let completed_at = unix_ms() / 1000;
     let times = json!({
         "turn_id": result.turn_id, "started_at": completed_at - (result.duration_ms / 1000).min(completed_at),
         "completed_at": completed_at, "duration_ms": result.duration_ms,

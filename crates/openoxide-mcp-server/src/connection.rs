@@ -49,6 +49,11 @@ impl Connection {
         }
     }
 
+    /// Whether the request of this id is open.
+    pub(crate) fn has_open(&self, id: &RequestId) -> bool {
+        self.calls.contains(id) || self.subscriptions.contains(id)
+    }
+
     /// Whether a request is open.
     pub(crate) fn is_busy(&self) -> bool {
         self.calls.len() > 0 || self.subscriptions.is_listened_to()

@@ -31,6 +31,9 @@ pub trait Session: Send {
     /// Takes a message. Never blocks; requests are answered by `route` in their time.
     fn handle(&mut self, message: Envelope, route: &Route);
 
+    /// The revision that `initialize` agreed on; none before, and none where it was refused.
+    fn agreed_version(&self) -> Option<&'static str>;
+
     /// Ends a request for its client: nothing more is said for it.
     fn cancel(&self, id: &RequestId);
 

@@ -5,29 +5,27 @@
 
 use std::time::Duration;
 
-/// A host and the seconds it waits. A name that ends in `*` stands for all that begin so.
+/// A host, the seconds it waits, and whether progress moves that. A name that ends in `*` stands for all that begin so.
 ///
 /// Each wall was met with a call that sent progress throughout, or is what the host's maintainers say.
-const WALLS: [(&str, u64); 9] = [
+const WALLS: [(&str, u64, bool); 9] = [
     // 300 s by default, not extended by progress, then a cancellation.
-    ("codex-mcp-client", 300),
+    ("codex-mcp-client", 300, false),
     // About four minutes.
-    ("claude-ai", 240),
+    ("claude-ai", 240, false),
     // Cancels after five minutes.
-    ("Visual Studio Code", 300),
-    ("Visual Studio Code - Insiders", 300),
+    ("Visual Studio Code", 300, false),
+    ("Visual Studio Code - Insiders", 300, false),
     // Ten minutes, constant.
-    ("gemini-cli-mcp-client", 600),
+    ("gemini-cli-mcp-client", 600, false),
     // 60 s by default.
-    ("Zed", 60),
+    ("Zed", 60, false),
     // 60 s despite progress.
-    ("inspector-cli", 60),
-    ("mcp-inspector*", 60),
-    // 60 s, reset by progress only where a token was given: see `wait`.
-    ("opencode", 60),
+    ("inspector-cli", 60, false),
+    ("mcp-inspector*", 60, false),
+    // 60 s, reset by progress where a token was given.
+    ("opencode", 60, true),
 ];
-/// Hosts whose wall is moved by progress.
-const MOVED_BY_PROGRESS: [&str; 1] = ["opencode"];
 /// From our answer to the wall.
 const MARGIN: u64 = 10;
 
@@ -38,11 +36,8 @@ pub(crate) fn wait(name: Option<&str>, gets_progress: bool) -> Option<Duration> 
         Some(beginning) => name.starts_with(beginning),
         None => name == known,
     };
-    if gets_progress && MOVED_BY_PROGRESS.iter().any(|known| is(known)) {
-        return None;
-    }
-    let (_, wall) = WALLS.iter().find(|(known, _)| is(known))?;
-    Some(Duration::from_secs(wall - MARGIN))
+    let (_, wall, is_moved) = WALLS.iter().find(|(known, ..)| is(known))?;
+    (!(gets_progress && *is_moved)).then(|| Duration::from_secs(wall - MARGIN))
 }
 
 #[cfg(test)]

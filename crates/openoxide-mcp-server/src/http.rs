@@ -24,7 +24,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http_body_util::LengthLimitError;
-use openoxide_mcp_protocol::{Envelope, WireError, parse_line};
+use openoxide_mcp_protocol::{Envelope, RequestId, WireError, parse_line};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
@@ -158,7 +158,12 @@ fn check_address(address: SocketAddr, config: &HttpConfig) -> std::io::Result<()
 
 /// A refusal before any message was looked at. The body is a JSON-RPC error without an id.
 pub(in crate::http) fn refusal(status: StatusCode, error: &WireError) -> Response {
-    let line = openoxide_mcp_protocol::response::<serde_json::Value>(None, Err(error));
+    refusal_of(None, status, error)
+}
+
+/// The answer to a message that is refused before it was served: a JSON-RPC error with its id, where it has one.
+pub(in crate::http) fn refusal_of(id: Option<&RequestId>, status: StatusCode, error: &WireError) -> Response {
+    let line = openoxide_mcp_protocol::response::<serde_json::Value>(id, Err(error));
     (status, [(header::CONTENT_TYPE, "application/json")], line).into_response()
 }
 
@@ -207,10 +212,8 @@ async fn answer_post(door: &Arc<Door>, headers: &HeaderMap, body: Body) -> Resul
     let principal = door.guard.admit(headers).map_err(|refused| *refused)?;
     headers::check_post(headers).map_err(|refused| *refused)?;
     let body = read(headers, body).await?;
-    let message = parse_line(&body).map_err(|error| {
-        let line = openoxide_mcp_protocol::response::<serde_json::Value>(error.id.as_ref(), Err(&error.error));
-        (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "application/json")], line).into_response()
-    })?;
+    let message =
+        parse_line(&body).map_err(|error| refusal_of(error.id.as_ref(), StatusCode::BAD_REQUEST, &error.error))?;
     match headers::wire_of(headers, &message).map_err(|refused| *refused)? {
         Wire::Modern => {
             params::check(headers, &message, &*door.service).map_err(|refused| *refused)?;

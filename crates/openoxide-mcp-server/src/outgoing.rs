@@ -7,9 +7,11 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
+
+use crate::mutex::lock;
 
 /// Lines from this length on, in bytes, take no more memory than they need.
 const LONG: usize = 64 << 10;
@@ -68,7 +70,7 @@ pub struct Outgoing {
 impl Outgoing {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         // A panic while the lock is held leaves a queue that is still whole: each critical section is one push or pop.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     /// A queue for what belongs to one request, which ends with its answer.

@@ -46,6 +46,17 @@ pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
     tool_result(era, &output, status == CallStatus::Failed)
 }
 
+/// The result of a turn whose thread was closed under it.
+pub(crate) fn cut_short(era: Era, thread: &Thread, turn: TurnId) -> Value {
+    match thread.result_of(turn) {
+        Some(result) => ended(era, thread, &result),
+        None => {
+            let why = "the thread was closed before the turn ended";
+            failed_on(era, thread.id().to_string(), CallStatus::Interrupted, why)
+        }
+    }
+}
+
 /// The answer of a call that stops waiting while its turn goes on.
 pub(crate) fn running(era: Era, thread: &Thread, turn: TurnId, started: Option<Instant>) -> Value {
     let output = ToolOutput {

@@ -179,8 +179,8 @@ impl Processor {
 
     /// Keeps a request open for news.
     fn listen(&self, responder: Responder, client: &ClientFacts, params: Option<&RawValue>) {
-        let Connection { subscriptions, calls, server, principal, .. } = &*self.connection;
-        if calls.contains(responder.id()) || subscriptions.contains(responder.id()) {
+        let Connection { subscriptions, server, principal, .. } = &*self.connection;
+        if self.connection.has_open(responder.id()) {
             let message = format!("id {:?} belongs to a request that is still open; use a new id", responder.id());
             return responder.answer::<Value>(Err(&WireError::invalid_request(message)));
         }
@@ -278,7 +278,7 @@ impl Processor {
 
     fn call_tool(&self, responder: Responder, params: Option<&RawValue>, meta: RequestMeta) {
         let connection = &self.connection;
-        if connection.calls.contains(responder.id()) || connection.subscriptions.contains(responder.id()) {
+        if connection.has_open(responder.id()) {
             let message = format!("id {:?} belongs to a call that is still open; use a new id", responder.id());
             return responder.answer::<Value>(Err(&WireError::invalid_request(message)));
         }
@@ -378,6 +378,10 @@ impl Session for Processor {
             Envelope::Batch(entries) => self.handle_batch(entries, route.out()),
             message => self.handle_message(message, route),
         }
+    }
+
+    fn agreed_version(&self) -> Option<&'static str> {
+        self.legacy.as_ref().map(|legacy| legacy.version)
     }
 
     fn cancel(&self, id: &RequestId) {

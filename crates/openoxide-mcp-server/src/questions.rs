@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use openoxide_core::{
     ApprovalAction, ApprovalId, ApprovalRequest, Decider, Decision, DenialReason, FileChangeKind, Op, Thread,
@@ -16,6 +16,7 @@ use openoxide_mcp_protocol::{Outcome, RequestId};
 use serde_json::{Value, json};
 
 use crate::calls::Call;
+use crate::mutex::lock;
 use crate::{ApprovalStrategy, Server};
 
 /// A diff longer than this many bytes is cut in a question.
@@ -36,7 +37,7 @@ struct Question {
 
 impl Questions {
     fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Question>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Enters a question of `call` and returns the id to ask it under: a random UUID of its own.

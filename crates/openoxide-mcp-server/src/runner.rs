@@ -169,7 +169,7 @@ impl<'a> Stay<'a> {
                 () = self.call.cancelled.notified() => return self.cancelled(visit),
                 event = events.next() => {
                     let Some(event) = event else {
-                        return End::Answer(self.thread_closed());
+                        return End::Answer(output::cut_short(self.call.era, &self.thread, self.turn));
                     };
                     if event.turn_id() != self.turn {
                         continue;
@@ -284,19 +284,6 @@ impl<'a> Stay<'a> {
             tracing::debug!(%error, "a cancelled turn was not there to interrupt");
         }
         End::Cancelled
-    }
-
-    /// The thread was closed under the call.
-    fn thread_closed(&self) -> Value {
-        match self.thread.result_of(self.turn) {
-            Some(result) => output::ended(self.call.era, &self.thread, &result),
-            None => output::failed_on(
-                self.call.era,
-                self.thread.id().to_string(),
-                openoxide_mcp_protocol::CallStatus::Interrupted,
-                "the thread was closed before the turn ended",
-            ),
-        }
     }
 }
 

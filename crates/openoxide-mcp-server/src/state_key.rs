@@ -4,14 +4,16 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
+use crate::random;
+
 /// Reads the key, or makes one. Where it cannot be kept, parked calls are not recognised after a restart, which is
 /// logged and harms nothing else.
 pub(crate) fn load_or_create(file: Option<&Path>) -> [u8; 32] {
-    let Some(file) = file else { return random() };
+    let Some(file) = file else { return random::bytes() };
     if let Some(key) = read(file) {
         return key;
     }
-    let key = random();
+    let key = random::bytes();
     match create(file, &key) {
         Ok(()) => key,
         // Another server may have made it just now.
@@ -33,12 +35,6 @@ fn create(file: &Path, key: &[u8; 32]) -> std::io::Result<()> {
     }
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     file.write_all(key)
-}
-
-fn random() -> [u8; 32] {
-    let mut key = [0; 32];
-    getrandom::fill(&mut key).expect("the system has random numbers");
-    key
 }
 
 #[cfg(test)]

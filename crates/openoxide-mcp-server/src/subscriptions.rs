@@ -3,7 +3,7 @@
 //! that asks, turns core's word into notifications.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use openoxide_core::{ThreadChange, ThreadChanges};
 use openoxide_mcp_protocol::meta_keys::SUBSCRIPTION_ID;
@@ -15,6 +15,7 @@ use tokio::task::AbortHandle;
 
 use crate::Server;
 use crate::answers::Responder;
+use crate::mutex::lock;
 use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 use crate::resources;
@@ -64,7 +65,7 @@ impl Drop for Listener {
 
 impl Subscriptions {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 
     /// Whether an open request of this id listens.

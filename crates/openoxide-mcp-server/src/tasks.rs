@@ -9,7 +9,7 @@ mod record;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use openoxide_core::{ApprovalId, CoreError, Decider, Op, Thread, ThreadId, TurnId};
@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 pub(crate) use follow::follow;
 use record::Record;
 
+use crate::mutex::lock;
 use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 use crate::{Server, output, questions};
@@ -107,13 +108,10 @@ struct State {
 }
 
 /// An open `subscriptions/listen` that wants news of a task.
+#[derive(Clone)]
 struct Watcher {
     subscription: RequestId,
     out: Weak<Outgoing>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tasks {
@@ -201,8 +199,7 @@ impl Task {
     }
 
     fn is_over(&self) -> bool {
-        let state = lock(&self.state);
-        state.record.cancelled || state.record.result.is_some()
+        lock(&self.state).record.is_over()
     }
 
     fn can_be_asked(&self) -> bool {
@@ -229,15 +226,14 @@ impl Task {
 
     /// How it stands. Blocks on the disk where its thread has to be read.
     pub(crate) fn state(&self, server: &Server) -> TaskState {
-        let (thread_id, turn, settled, can_be_asked, mut shown) = {
+        let (thread_id, turn, is_over, can_be_asked, mut shown) = {
             let state = lock(&self.state);
             let record = &state.record;
             let mut shown = record.shown(TTL, POLL);
             shown.status_message.clone_from(&state.message);
-            let settled = record.cancelled || record.result.is_some();
-            (record.thread_id, record.turn_id, settled, record.can_be_asked, shown)
+            (record.thread_id, record.turn_id, record.is_over(), record.can_be_asked, shown)
         };
-        if settled {
+        if is_over {
             return shown;
         }
         let thread = match server.manager.get_or_load(thread_id) {
@@ -284,7 +280,7 @@ impl Task {
 
     fn settle(&self, server: &Server, end: impl FnOnce(&mut Record)) -> TaskState {
         let mut state = lock(&self.state);
-        if state.record.cancelled || state.record.result.is_some() {
+        if state.record.is_over() {
             return state.record.shown(TTL, POLL);
         }
         end(&mut state.record);
@@ -321,10 +317,10 @@ impl Task {
     /// Tells a listener how it stands, and from now on each change.
     pub(crate) fn watch(&self, server: &Server, subscription: &RequestId, out: &Arc<Outgoing>) {
         let watcher = Watcher { subscription: subscription.clone(), out: Arc::downgrade(out) };
-        lock(&self.state).watchers.push(watcher);
+        lock(&self.state).watchers.push(watcher.clone());
         // Afterwards, so that nothing is missed in between.
         let shown = self.state(server);
-        Watcher { subscription: subscription.clone(), out: Arc::downgrade(out) }.tell(&shown, out);
+        watcher.tell(&shown, out);
     }
 
     /// Tells a listener no more.

@@ -6,10 +6,12 @@
 //! answer, and only a call that attaches anew is asked as well. The first answer counts.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use openoxide_core::{ApprovalId, ThreadId, TurnId};
 use tokio::sync::Notify;
+
+use crate::mutex::lock;
 
 /// Everybody who is attached to anything.
 #[derive(Default)]
@@ -55,7 +57,7 @@ pub(crate) struct Visit {
 
 impl Visits {
     fn with_turn<T>(&self, at: (ThreadId, TurnId), act: impl FnOnce(&mut Turn) -> T) -> T {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turns = lock(&self.turns);
         let turn = turns.entry(at).or_default();
         let result = act(turn);
         if turn.visitors.is_empty() && turn.asked.is_empty() {

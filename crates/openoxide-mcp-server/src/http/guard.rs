@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::{HttpConfig, refusal};
+use crate::mutex::lock;
 use crate::principal::Principal;
 
 /// The fewest characters of a token: 128 bits take 22 in base64.
@@ -160,7 +161,7 @@ impl Guard {
 
     /// 429 for more than the rate.
     fn check_rate(&self, principal: &Principal) -> Result<(), Box<Response>> {
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = lock(&self.buckets);
         let now = Instant::now();
         let full = 2.0 * self.rate;
         let bucket = buckets.entry(principal.clone()).or_insert(Bucket { left: full, at: now });

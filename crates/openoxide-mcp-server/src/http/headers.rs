@@ -1,13 +1,13 @@
 //! What the headers of a request must say (MCP 2026-07-28 "Request Metadata", 2025-11-25 "Sending Messages").
 
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use openoxide_mcp_protocol::{Envelope, MODERN, RequestId, RequestMeta, SUPPORTED_VERSIONS, WireError, code};
 use serde_json::value::RawValue;
 
-use super::refusal;
+use super::{refusal, refusal_of};
 
 /// Names the revision of a message.
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
@@ -103,8 +103,7 @@ fn disagreement(header: Option<&str>, error: &WireError) -> Option<String> {
 }
 
 fn bad_request(id: Option<&RequestId>, error: &WireError) -> Box<Response> {
-    let line = openoxide_mcp_protocol::response::<serde_json::Value>(id, Err(error));
-    Box::new((StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "application/json")], line).into_response())
+    Box::new(refusal_of(id, StatusCode::BAD_REQUEST, error))
 }
 
 /// What the headers of a modern request say otherwise than its body; none where they agree.

@@ -1,15 +1,16 @@
 //! Legacy messages (MCP 2025-03-26 to 2025-11-25): `initialize` begins a session, which the rest belongs to.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use openoxide_mcp_protocol::{Envelope, LEGACY_LATEST, WireError, negotiate_legacy};
+use openoxide_mcp_protocol::{Envelope, WireError};
 
 use super::sessions::LegacySession;
 use super::stream::{Sending, event_stream, respond};
 use super::{Door, headers, not_allowed, refusal, wants_answer};
 use crate::answers::Route;
+use crate::mutex::lock;
 use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 
@@ -22,18 +23,17 @@ pub(super) async fn answer_post(
     headers: &HeaderMap,
     message: Envelope,
 ) -> Result<Response, Response> {
-    if let Envelope::Request { method, params, .. } = &message
+    if let Envelope::Request { method, .. } = &message
         && method == "initialize"
         && !headers.contains_key(SESSION_ID)
     {
-        let version = version_of(params.as_deref().map(|params| params.get()));
-        return begin(door, principal, version, message).await;
+        return begin(door, principal, message).await;
     }
     let session = session_of(door, &principal, headers).map_err(|refused| *refused)?;
     if !wants_answer(&message) {
         // Nothing comes of it that would want a stream.
         let nowhere = Route::line(Arc::new(Outgoing::default()));
-        session.session.lock().unwrap_or_else(PoisonError::into_inner).handle(message, &nowhere);
+        lock(&session.session).handle(message, &nowhere);
         return Ok(StatusCode::ACCEPTED.into_response());
     }
     Ok(answer(&session, message).await)
@@ -41,55 +41,25 @@ pub(super) async fn answer_post(
 
 async fn answer(session: &Arc<LegacySession>, message: Envelope) -> Response {
     let (out, events) = session.new_stream();
-    session.session.lock().unwrap_or_else(PoisonError::into_inner).handle(message, &Route::line(out));
-    let primed = session.version == LEGACY_LATEST;
-    respond(Sending { events, from: 0, numbered: true, primed, until: None, on_stop: None, _guard: None }).await
+    lock(&session.session).handle(message, &Route::line(out));
+    respond(Sending { primed: session.primes(), ..Sending::resumable(events, 0) }).await
 }
 
-/// The revision that `initialize` will agree on.
-fn version_of(params: Option<&str>) -> String {
-    #[derive(serde::Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Asked {
-        protocol_version: String,
-    }
-    let asked: Option<Asked> = params.and_then(|params| serde_json::from_str(params).ok());
-    negotiate_legacy(&asked.map(|asked| asked.protocol_version).unwrap_or_default()).to_owned()
-}
-
-async fn begin(
-    door: &Arc<Door>,
-    principal: Principal,
-    version: String,
-    message: Envelope,
-) -> Result<Response, Response> {
+async fn begin(door: &Arc<Door>, principal: Principal, message: Envelope) -> Result<Response, Response> {
     if !door.sessions.has_room() {
         let error = WireError::invalid_request("there are as many sessions as there may be; try again later");
         return Err(refusal(StatusCode::SERVICE_UNAVAILABLE, &error));
     }
     let connect = |out| door.service.connect(principal.clone(), out, door.alive.clone());
-    let session = door.sessions.prepare(principal.clone(), version, connect);
+    let session = door.sessions.prepare(principal.clone(), connect);
     let mut response = answer(&session, message).await;
-    // One that was refused begins nothing. `initialize` is answered at once, so that the answer is all there is.
-    if response.status() == StatusCode::OK && is_result(&mut response).await {
+    // One that was refused begins nothing. `initialize` is answered at once, so that it is known by now.
+    if lock(&session.session).agreed_version().is_some() {
         let id = HeaderValue::from_str(session.id()).expect("an id is of hexadecimal digits");
         response.headers_mut().insert(SESSION_ID, id);
         door.sessions.enter(session);
     }
     Ok(response)
-}
-
-/// Whether an answer in JSON is a result. Its body is read for it and put back.
-async fn is_result(response: &mut Response) -> bool {
-    let body = std::mem::take(response.body_mut());
-    let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else { return false };
-    #[derive(serde::Deserialize)]
-    struct Answer {
-        result: Option<serde::de::IgnoredAny>,
-    }
-    let is_result = serde_json::from_slice::<Answer>(&bytes).is_ok_and(|answer| answer.result.is_some());
-    *response.body_mut() = bytes.into();
-    is_result
 }
 
 /// The session a request names: 400 without a name, 404 where it is none of theirs.
@@ -124,20 +94,11 @@ pub(super) fn answer_get(door: &Arc<Door>, principal: &Principal, headers: &Head
             let error = WireError::invalid_request(format!("Last-Event-ID {last:?} names no event of this session"));
             return refusal(StatusCode::NOT_FOUND, &error);
         };
-        return event_stream(Sending {
-            events,
-            from,
-            numbered: true,
-            primed: false,
-            until: None,
-            on_stop: None,
-            _guard: None,
-        });
+        return event_stream(Sending::resumable(events, from));
     }
     let (events, until) = session.read_standalone();
-    let primed = session.version == LEGACY_LATEST;
     let from = events.latest_sent();
-    event_stream(Sending { events, from, numbered: true, primed, until: Some(until), on_stop: None, _guard: None })
+    event_stream(Sending { primed: session.primes(), until: Some(until), ..Sending::resumable(events, from) })
 }
 
 /// Answers a DELETE: ends a session.

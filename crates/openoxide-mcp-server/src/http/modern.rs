@@ -1,6 +1,6 @@
 //! Modern requests: each a connection of its own, cancelled when its response is not wanted any more.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
@@ -10,6 +10,7 @@ use super::stream::{EventStream, OnStop, Sending, respond};
 use super::{Door, refusal};
 use crate::answers::Route;
 use crate::door::Session;
+use crate::mutex::lock;
 use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 
@@ -21,7 +22,7 @@ struct CancelOnDrop {
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner).cancel(&self.id);
+        lock(&self.session).cancel(&self.id);
     }
 }
 
@@ -41,10 +42,8 @@ pub(super) async fn answer(door: &Arc<Door>, principal: Principal, message: Enve
     session.handle(message, &Route::line(Arc::clone(&out)));
     let session = Arc::new(Mutex::new(session));
     let listening = Arc::clone(&session);
-    let on_stop = OnStop {
-        stopping: door.stopping.clone(),
-        act: Box::new(move || listening.lock().unwrap_or_else(PoisonError::into_inner).end_subscriptions()),
-    };
+    let on_stop =
+        OnStop { stopping: door.stopping.clone(), act: Box::new(move || lock(&listening).end_subscriptions()) };
     let guard = CancelOnDrop { session, id };
     let sending = Sending {
         events: EventStream::new(String::new(), out, 0),

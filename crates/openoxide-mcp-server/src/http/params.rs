@@ -1,13 +1,14 @@
 //! Arguments of a tool that the headers of its calls repeat (`x-mcp-header`, MCP 2026-07-28 "Custom Headers from Tool
 //! Parameters"). What somebody on the way has routed by has to be what the tool gets.
 
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use openoxide_mcp_protocol::tools::Mirrored;
 use openoxide_mcp_protocol::{CallToolParams, Envelope, WireError, code};
 use serde_json::Value;
 
 use super::headers::{decoded, text};
+use super::refusal_of;
 use crate::door::Service;
 
 /// What the header of a mirrored argument says otherwise than the arguments; none where they agree.
@@ -61,9 +62,7 @@ pub(super) fn check(headers: &HeaderMap, message: &Envelope, service: &dyn Servi
         None => Ok(()),
         Some(message) => {
             let error = WireError::new(code::HEADER_MISMATCH, message);
-            let line = openoxide_mcp_protocol::response::<Value>(Some(id), Err(&error));
-            let kind = [(header::CONTENT_TYPE, "application/json")];
-            Err(Box::new((StatusCode::BAD_REQUEST, kind, line).into_response()))
+            Err(Box::new(refusal_of(Some(id), StatusCode::BAD_REQUEST, &error)))
         }
     }
 }

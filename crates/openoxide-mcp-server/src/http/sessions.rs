@@ -2,15 +2,18 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use openoxide_mcp_protocol::LEGACY_LATEST;
 use tokio::sync::watch;
 
 use super::stream::EventStream;
 use crate::door::Session;
+use crate::mutex::lock;
 use crate::outgoing::Outgoing;
 use crate::principal::Principal;
+use crate::random;
 
 /// Bytes of each stream that can be read again.
 const KEPT: usize = 256 << 10;
@@ -23,8 +26,6 @@ const STANDALONE: &str = "0";
 pub(super) struct LegacySession {
     id: String,
     principal: Principal,
-    /// The revision agreed on.
-    pub(super) version: String,
     /// Serves its messages.
     pub(super) session: Mutex<Box<dyn Session>>,
     out: Arc<Outgoing>,
@@ -37,14 +38,16 @@ pub(super) struct LegacySession {
     reader: watch::Sender<u64>,
 }
 
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl LegacySession {
     /// Its id, for `Mcp-Session-Id`.
     pub(super) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Whether its streams begin with an empty event: those of the latest legacy revision do (MCP 2025-11-25 "Sending
+    /// Messages").
+    pub(super) fn primes(&self) -> bool {
+        lock(&self.session).agreed_version() == Some(LEGACY_LATEST)
     }
 
     /// A stream for a request, which ends with its answer.
@@ -112,16 +115,12 @@ impl Sessions {
     pub(super) fn prepare(
         &self,
         principal: Principal,
-        version: String,
         connect: impl FnOnce(Arc<Outgoing>) -> Box<dyn Session>,
     ) -> Arc<LegacySession> {
-        let mut id = [0; 16];
-        getrandom::fill(&mut id).expect("the system has random numbers");
         let out = Arc::new(Outgoing::default());
         Arc::new(LegacySession {
-            id: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            id: random::id(),
             principal,
-            version,
             session: Mutex::new(connect(Arc::clone(&out))),
             standalone: EventStream::new(STANDALONE.to_owned(), Arc::clone(&out), KEPT),
             out,

@@ -1,7 +1,7 @@
 //! From lines to a response: one JSON object where the answer is all there is, an event stream otherwise.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -11,6 +11,7 @@ use futures_util::stream;
 use openoxide_mcp_protocol::code;
 use tokio::sync::watch;
 
+use crate::mutex::lock;
 use crate::outgoing::Outgoing;
 
 /// How long an answer may take and still come as plain JSON.
@@ -50,7 +51,7 @@ impl EventStream {
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.log)
     }
 
     /// Its name.
@@ -144,6 +145,13 @@ pub(super) struct Sending {
     pub(super) on_stop: Option<OnStop>,
     /// Dropped with the response.
     pub(super) _guard: Option<Box<dyn std::any::Any + Send>>,
+}
+
+impl Sending {
+    /// What follows event `from`, with ids, until its stream ends.
+    pub(super) fn resumable(events: Arc<EventStream>, from: u64) -> Self {
+        Self { events, from, numbered: true, primed: false, until: None, on_stop: None, _guard: None }
+    }
 }
 
 /// Something to do once, when the server ends.
@@ -256,15 +264,7 @@ mod tests {
     use super::*;
 
     fn sending(events: &Arc<EventStream>, from: u64) -> Sending {
-        Sending {
-            events: Arc::clone(events),
-            from,
-            numbered: true,
-            primed: false,
-            until: None,
-            on_stop: None,
-            _guard: None,
-        }
+        Sending::resumable(Arc::clone(events), from)
     }
 
     async fn text(response: Response) -> String {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openoxide_core::{Event, Op, Thread, TurnId};
-use openoxide_mcp_protocol::{CallStatus, Era};
-use serde_json::Value;
+use openoxide_mcp_protocol::Era;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -32,7 +31,7 @@ pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, a
         tokio::select! {
             biased;
             event = events.next() => {
-                let Some(event) = event else { break closed(&thread, turn) };
+                let Some(event) = event else { break output::cut_short(Era::Modern, &thread, turn) };
                 if event.turn_id() != turn {
                     continue;
                 }
@@ -68,17 +67,6 @@ fn put_questions(server: &Server, task: &Task, thread: &Arc<Thread>, turn: TurnI
             Claim::NobodyAskable => questions::settle_unasked(server, thread, request),
             Claim::Ask => task.progress(server, None),
             Claim::Elsewhere => {}
-        }
-    }
-}
-
-/// The result where the thread was closed under the turn.
-fn closed(thread: &Thread, turn: TurnId) -> Value {
-    match thread.result_of(turn) {
-        Some(result) => output::ended(Era::Modern, thread, &result),
-        None => {
-            let why = "the thread was closed before the turn ended";
-            output::failed_on(Era::Modern, thread.id().to_string(), CallStatus::Interrupted, why)
         }
     }
 }

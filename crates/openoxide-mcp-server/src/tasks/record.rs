@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use openoxide_core::{ThreadId, TurnId};
 use openoxide_mcp_protocol::tasks::{TaskState, TaskStatus};
@@ -13,8 +13,9 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Bytes of an id before they are written as hexadecimal digits.
-const ID_BYTES: usize = 16;
+use crate::clock::unix_ms;
+use crate::random;
+
 /// The format written.
 const FORMAT: u32 = 1;
 
@@ -40,11 +41,6 @@ pub(super) struct Record {
     pub(super) result: Option<Value>,
 }
 
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 fn timestamp(ms: u64) -> String {
     let at = OffsetDateTime::UNIX_EPOCH + time::Duration::milliseconds(i64::try_from(ms).unwrap_or(0));
     at.format(&Rfc3339).unwrap_or_default()
@@ -57,12 +53,10 @@ fn file(directory: &Path, id: &str) -> PathBuf {
 impl Record {
     /// A task that begins now.
     pub(super) fn new(principal: &str, thread_id: ThreadId, turn_id: TurnId, can_be_asked: bool) -> Self {
-        let mut id = [0; ID_BYTES];
-        getrandom::fill(&mut id).expect("the system has random numbers");
-        let now = now_ms();
+        let now = unix_ms();
         Self {
             format: FORMAT,
-            task_id: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            task_id: random::id(),
             principal: principal.to_owned(),
             thread_id,
             turn_id,
@@ -76,12 +70,17 @@ impl Record {
 
     /// Notes that something changed.
     pub(super) fn touch(&mut self) {
-        self.updated_ms = now_ms().max(self.updated_ms);
+        self.updated_ms = unix_ms().max(self.updated_ms);
+    }
+
+    /// Whether it has a result or was cancelled.
+    pub(super) fn is_over(&self) -> bool {
+        self.cancelled || self.result.is_some()
     }
 
     /// Whether its time is over.
     pub(super) fn is_expired(&self, ttl: Duration) -> bool {
-        u128::from(now_ms().saturating_sub(self.created_ms)) > ttl.as_millis()
+        u128::from(unix_ms().saturating_sub(self.created_ms)) > ttl.as_millis()
     }
 
     /// It as the wire shows it, as far as the record alone tells.
@@ -112,7 +111,7 @@ impl Record {
     /// The task of this id; none where there is none, or none that can be read.
     pub(super) fn read(directory: &Path, id: &str) -> Option<Self> {
         // What is no id of ours is no file name of ours.
-        if id.len() != 2 * ID_BYTES || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        if id.len() != random::ID_DIGITS || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
         let record: Self = serde_json::from_slice(&fs::read(file(directory, id)).ok()?).ok()?;
