@@ -171,11 +171,7 @@ fn sandbox(exe: PathBuf) -> anyhow::Result<Vec<Finding>> {
     let workspace = tempfile::tempdir()?;
     let mut findings = Vec::new();
     for mode in [SandboxMode::ReadOnly, SandboxMode::WorkspaceWrite] {
-        let policy = SandboxPolicy {
-            mode,
-            workspace: workspace.path().canonicalize()?,
-            workspace_write: WorkspaceWrite::default(),
-        };
+        let policy = SandboxPolicy::new(mode, workspace.path().canonicalize()?, WorkspaceWrite::default());
         findings.push(match launcher.survey(&policy) {
             Ok(survey) => of_survey(mode, &survey),
             Err(error) => Finding {

@@ -45,7 +45,7 @@ pub(crate) fn run(args: SandboxArgs, global: &Global, exe: PathBuf) -> anyhow::R
     }
     let workspace = workspace.canonicalize().context("the workspace cannot be resolved")?;
     let mode = args.sandbox.unwrap_or(config.sandbox_mode());
-    let policy = SandboxPolicy { mode, workspace: workspace.clone(), workspace_write: config.workspace_write() };
+    let policy = SandboxPolicy::new(mode, workspace.clone(), config.workspace_write());
     let launcher = Launcher::new(exe, config::surroundings(home));
     let exit = launcher.run_attached(CommandSpec {
         argv: args.command,

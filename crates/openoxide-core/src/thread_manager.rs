@@ -63,11 +63,7 @@ impl Core {
 
     /// What commands of a thread may touch.
     pub(crate) fn sandbox_policy(&self, thread: &ThreadConfig) -> SandboxPolicy {
-        SandboxPolicy {
-            mode: thread.sandbox,
-            workspace: thread.cwd.clone(),
-            workspace_write: self.config.workspace_write.clone(),
-        }
+        SandboxPolicy::new(thread.sandbox, thread.cwd.clone(), self.config.workspace_write.clone())
     }
 
     /// Finds out whether a policy can be enforced here; what was found out for a mode holds for the process.

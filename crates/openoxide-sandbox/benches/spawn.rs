@@ -74,7 +74,7 @@ fn confine(bencher: divan::Bencher, mode: SandboxMode) {
     for path in [workspace.join(".git"), workspace.join("src"), home.join(".ssh"), home.join(".openoxide")] {
         std::fs::create_dir_all(path).expect("a directory can be made");
     }
-    let policy = SandboxPolicy { mode, workspace, workspace_write: WorkspaceWrite::default() };
+    let policy = SandboxPolicy::new(mode, workspace, WorkspaceWrite::default());
     let state = Some(home.join(".openoxide"));
     start_and_wait(bencher, policy, Surroundings { home: Some(home), state, ..Surroundings::default() }, false);
 }

@@ -34,6 +34,7 @@ mod spec;
 mod supervisor;
 mod terminal;
 mod visible;
+mod workspace;
 
 pub use attached::Survey;
 pub use backend::Backend;
@@ -47,6 +48,7 @@ pub use refusal::{Tried, mend};
 pub use running::{ExitStatus, RunningCommand, WaitOutcome};
 pub use spec::{CommandSpec, DEFAULT_OUTPUT_LIMIT};
 pub use visible::{is_deceptive, visible, visible_text};
+pub use workspace::{DirectoryId, Workspace, WorkspaceError};
 
 /// The hidden first argument under which the binary is the supervisor of one command.
 pub const HELPER_ARG: &str = "sandbox-exec";

@@ -159,6 +159,7 @@ impl Request {
                 hidden: Vec::new(),
                 network: flags & FLAG_NETWORK != 0,
                 ledgers: None,
+                private_tmp: None,
             },
             header,
             strings,
@@ -177,7 +178,7 @@ impl Request {
             let (what, path) = (*what, PathBuf::from(OsStr::from_bytes(path)));
             match what {
                 WORKSPACE | TEMPORARY => {
-                    self.confinement.writable.push(WritableRoot { path, is_workspace: what == WORKSPACE });
+                    self.confinement.writable.push(WritableRoot { path, is_workspace: what == WORKSPACE, id: None });
                 }
                 HIDDEN => self.confinement.hidden.push(path),
                 LEDGERS => self.confinement.ledgers = Some(path),
@@ -374,12 +375,13 @@ mod tests {
         Confinement {
             mode: SandboxMode::WorkspaceWrite,
             writable: vec![
-                WritableRoot { path: "/w s".into(), is_workspace: true },
-                WritableRoot { path: "/tmp".into(), is_workspace: false },
+                WritableRoot { path: "/w s".into(), is_workspace: true, id: None },
+                WritableRoot { path: "/tmp".into(), is_workspace: false, id: None },
             ],
             hidden: vec!["/h".into()],
             network: true,
             ledgers: Some("/l".into()),
+            private_tmp: None,
         }
     }
 

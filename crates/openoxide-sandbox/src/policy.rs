@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{SandboxError, SandboxMode};
+use crate::{DirectoryId, SandboxError, SandboxMode};
 
 /// Names that nobody but the user may create or change beneath a writable root: what git, this agent and its kin take
 /// orders from. Compared without regard to case.
@@ -29,6 +29,8 @@ pub struct WorkspaceWrite {
     pub exclude_slash_tmp: bool,
     /// Leaves the directory that `TMPDIR` names read-only.
     pub exclude_tmpdir_env_var: bool,
+    /// Gives each thread a `/tmp` of its own: commands see the thread's temporary directory in its place.
+    pub private_tmp: bool,
 }
 
 /// What commands of one thread may touch.
@@ -38,7 +40,11 @@ pub struct SandboxPolicy {
     pub mode: SandboxMode,
     /// The thread's directory, absolute. Never the directory a single command asks for.
     pub workspace: PathBuf,
-    /// What `workspace-write` allows beside it.
+    /// Which directory that must be; none where whatever the path leads to will do.
+    pub workspace_id: Option<DirectoryId>,
+    /// The thread's own directory for temporary files, absolute and without links; commands find it as `TMPDIR`.
+    pub temporary: Option<PathBuf>,
+    /// What `workspace-write` allows beside them.
     pub workspace_write: WorkspaceWrite,
 }
 
@@ -63,6 +69,8 @@ pub struct WritableRoot {
     /// Whether [`PROTECTED_NAMES`] that do not exist in it are kept from being created. So it is for workspaces, and
     /// not for directories of temporary files.
     pub is_workspace: bool,
+    /// Which directory that must be. The supervisor gives no right to write in another.
+    pub id: Option<DirectoryId>,
 }
 
 /// A policy on this machine. All paths are absolute and without links.
@@ -78,6 +86,8 @@ pub struct Confinement {
     pub network: bool,
     /// Where the ledgers of placeholders are kept.
     pub ledgers: Option<PathBuf>,
+    /// What stands in the place of `/tmp`; none where that is the system's own.
+    pub private_tmp: Option<PathBuf>,
 }
 
 /// Credentials of well-known programs, beneath the user's home.
@@ -110,8 +120,13 @@ impl SandboxPolicy {
     /// The policy that confines nothing.
     #[must_use]
     pub fn full_access() -> Self {
-        let mode = SandboxMode::DangerFullAccess;
-        Self { mode, workspace: PathBuf::from("/"), workspace_write: WorkspaceWrite::default() }
+        Self::new(SandboxMode::DangerFullAccess, PathBuf::from("/"), WorkspaceWrite::default())
+    }
+
+    /// A policy for whatever directory the path leads to when it is used.
+    #[must_use]
+    pub fn new(mode: SandboxMode, workspace: PathBuf, workspace_write: WorkspaceWrite) -> Self {
+        Self { mode, workspace, workspace_id: None, temporary: None, workspace_write }
     }
 
     /// The policy on this machine.
@@ -119,8 +134,14 @@ impl SandboxPolicy {
     /// # Errors
     /// A workspace or configured root that cannot be resolved, or one so wide that nothing would be protected.
     pub fn confinement(&self, surroundings: &Surroundings) -> Result<Confinement, SandboxError> {
-        let mut confinement =
-            Confinement { mode: self.mode, writable: Vec::new(), hidden: Vec::new(), network: true, ledgers: None };
+        let mut confinement = Confinement {
+            mode: self.mode,
+            writable: Vec::new(),
+            hidden: Vec::new(),
+            network: true,
+            ledgers: None,
+            private_tmp: None,
+        };
         if self.mode == SandboxMode::DangerFullAccess {
             return Ok(confinement);
         }
@@ -162,14 +183,14 @@ impl SandboxPolicy {
             if path.parent().is_none() {
                 return Err(SandboxError::RootIsWritable { path: root.clone() });
             }
-            roots.push(WritableRoot { path, is_workspace: true });
+            roots.push(WritableRoot { path, is_workspace: true, id: None });
         }
         let slash_tmp = (!options.exclude_slash_tmp).then(|| PathBuf::from("/tmp"));
         let tmpdir = surroundings.tmpdir.clone().filter(|_| !options.exclude_tmpdir_env_var);
         for path in slash_tmp.into_iter().chain(tmpdir) {
             // One that does not exist cannot be written in, and is no reason to refuse the command.
             let path = path.canonicalize().ok().filter(|path| path.is_dir() && path.parent().is_some());
-            roots.extend(path.map(|path| WritableRoot { path, is_workspace: false }));
+            roots.extend(path.map(|path| WritableRoot { path, is_workspace: false, id: None }));
         }
         roots.sort_by(|a, b| a.path.cmp(&b.path).then(b.is_workspace.cmp(&a.is_workspace)));
         roots.dedup_by(|later, first| later.path == first.path);
@@ -245,7 +266,7 @@ mod tests {
     use super::*;
 
     fn policy(mode: SandboxMode, workspace: &Path) -> SandboxPolicy {
-        SandboxPolicy { mode, workspace: workspace.into(), workspace_write: WorkspaceWrite::default() }
+        SandboxPolicy::new(mode, workspace.into(), WorkspaceWrite::default())
     }
 
     #[test]

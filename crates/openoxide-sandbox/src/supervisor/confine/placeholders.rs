@@ -146,10 +146,11 @@ mod tests {
         std::fs::create_dir_all(workspace.join(".git")).unwrap();
         let confinement = Confinement {
             mode: SandboxMode::WorkspaceWrite,
-            writable: vec![WritableRoot { path: workspace.clone(), is_workspace: true }],
+            writable: vec![WritableRoot { path: workspace.clone(), is_workspace: true, id: None }],
             hidden: Vec::new(),
             network: false,
             ledgers: Some(dir.path().join("home/run")),
+            private_tmp: None,
         };
         House { _dir: dir, confinement, workspace }
     }

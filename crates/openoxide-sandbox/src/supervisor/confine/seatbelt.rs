@@ -136,11 +136,12 @@ mod tests {
             writable: [("/private/tmp", false), (workspace, true)]
                 .into_iter()
                 .filter(|_| is_writable)
-                .map(|(path, is_workspace)| WritableRoot { path: path.into(), is_workspace })
+                .map(|(path, is_workspace)| WritableRoot { path: path.into(), is_workspace, id: None })
                 .collect(),
             hidden: vec!["/Users/ada/.openoxide".into(), "/Users/ada/.ssh".into()],
             network: false,
             ledgers: None,
+            private_tmp: None,
         }
     }
 
