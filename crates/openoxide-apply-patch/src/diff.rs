@@ -3,8 +3,9 @@
 //! Only rendering lives here. Lines end at a line feed alone, so that a carriage return is shown as content and the file
 //! can be rebuilt byte by byte.
 
-use std::{fmt::Write, time::Duration};
+use std::{fmt::Write, os::unix::ffi::OsStrExt as _, path::Path, time::Duration};
 
+use openoxide_display::{quote_bytes, quote_path};
 use similar::{DiffOp, DiffTag, TextDiff, TextDiffConfig, udiff::UnifiedHunkHeader};
 
 /// Unchanged lines shown around a change.
@@ -15,23 +16,23 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Renders one file's change in git's format: `diff --git`, `a/` and `b/` headers, `/dev/null` on the side where the file
 /// does not exist (`None`). Empty when nothing differs.
 #[must_use]
-pub fn unified_diff(path: &str, old: Option<&str>, new: Option<&str>) -> String {
+pub fn unified_diff(path: &Path, old: Option<&str>, new: Option<&str>) -> String {
     render(path, path, old, new)
 }
 
 /// Renders a change whose file may have another name afterwards.
-pub(crate) fn render(from: &str, to: &str, old: Option<&str>, new: Option<&str>) -> String {
+pub(crate) fn render(from: &Path, to: &Path, old: Option<&str>, new: Option<&str>) -> String {
     if from == to && old == new {
         return String::new();
     }
     let (a, b) = (side("a/", from), side("b/", to));
-    let mut out = format!("diff --git {} {}\n", quoted(&a), quoted(&b));
+    let mut out = format!("diff --git {} {}\n", quote_bytes(&a), quote_bytes(&b));
     match (old, new) {
         (None, _) => out.push_str("new file mode 100644\n"),
         (_, None) => out.push_str("deleted file mode 100644\n"),
         _ if from != to => {
             // Infallible: writing to a String.
-            let _ = write!(out, "rename from {}\nrename to {}\n", quoted(from), quoted(to));
+            let _ = write!(out, "rename from {}\nrename to {}\n", quote_path(from), quote_path(to));
         }
         _ => {}
     }
@@ -74,44 +75,24 @@ fn lines(out: &mut String, tag: char, text: &[&str], op: &DiffOp, range: fn(&Dif
 }
 
 /// `a/path`; an absolute path, which only a file outside the root has, stays as it is.
-fn side(prefix: &str, path: &str) -> String {
-    if path.starts_with('/') { path.to_owned() } else { format!("{prefix}{path}") }
+fn side(prefix: &str, path: &Path) -> Vec<u8> {
+    let prefix = if path.is_absolute() { "" } else { prefix };
+    [prefix.as_bytes(), path.as_os_str().as_bytes()].concat()
 }
 
 /// A path in a `---` or `+++` line. A tab ends one that has spaces, as readers of the format expect.
-fn header(path: &str) -> String {
-    let shown = quoted(path);
+fn header(path: &[u8]) -> String {
+    let shown = quote_bytes(path);
     if shown.contains(' ') && !shown.starts_with('"') { format!("{shown}\t") } else { shown }
-}
-
-/// Quotes a path that holds quotes, backslashes or control characters, in git's way.
-fn quoted(path: &str) -> String {
-    if !path.chars().any(|c| c.is_control() || matches!(c, '"' | '\\')) {
-        return path.to_owned();
-    }
-    let mut out = String::from("\"");
-    for c in path.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '\t' => out.push_str("\\t"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            c if c.is_control() => {
-                let mut bytes = [0; 4];
-                for byte in c.encode_utf8(&mut bytes).bytes() {
-                    let _ = write!(out, "\\{byte:03o}");
-                }
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn unified_diff(path: &str, old: Option<&str>, new: Option<&str>) -> String {
+        super::unified_diff(Path::new(path), old, new)
+    }
 
     #[test]
     fn each_kind_of_change_has_its_headers() {
@@ -127,7 +108,10 @@ mod tests {
             unified_diff("a", Some("x\n"), None),
             "diff --git a/a b/a\ndeleted file mode 100644\n--- a/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
         );
-        assert_eq!(render("a", "b", Some("x\n"), Some("x\n")), "diff --git a/a b/b\nrename from a\nrename to b\n");
+        assert_eq!(
+            render(Path::new("a"), Path::new("b"), Some("x\n"), Some("x\n")),
+            "diff --git a/a b/b\nrename from a\nrename to b\n"
+        );
         assert_eq!(unified_diff("a", None, Some("")), "diff --git a/a b/a\nnew file mode 100644\n");
         assert_eq!(unified_diff("a", Some("x"), Some("x")), "");
     }
@@ -148,5 +132,7 @@ mod tests {
         assert!(diff.contains("+++ b/a b\t\n"), "{diff}");
         let diff = unified_diff("a\"\n", None, Some("x\n"));
         assert!(diff.contains("+++ \"b/a\\\"\\n\"\n"), "{diff}");
+        let diff = super::unified_diff(Path::new(std::ffi::OsStr::from_bytes(b"\xff")), None, Some("x\n"));
+        assert!(diff.contains("+++ \"b/\\377\"\n"), "{diff}");
     }
 }

@@ -3,6 +3,7 @@
 //! Each message says what was found, what was expected, and what to do next. Nothing here decides; the other rooms
 //! build these values and the caller maps [`PatchError::kind`] to its own answers.
 
+use openoxide_display::quote_path;
 use std::path::PathBuf;
 
 /// Whose move it is after an error.
@@ -38,17 +39,17 @@ pub enum PatchError {
         message: String,
     },
     /// A path is malformed or climbs with `..`.
-    #[error("invalid path `{path}` at line {line}: {message}")]
+    #[error("invalid path `{}` at line {line}: {message}", quote_path(path))]
     InvalidPath {
         /// The path as the patch wrote it.
-        path: String,
+        path: PathBuf,
         /// 1-based line of the patch text.
         line: usize,
         /// What is wrong with it.
         message: String,
     },
     /// The root handed in by the caller cannot serve as one.
-    #[error("cannot use {} as the root of a patch: {message}", root.display())]
+    #[error("cannot use {} as the root of a patch: {message}", quote_path(root))]
     Root {
         /// The root as given.
         root: PathBuf,
@@ -56,7 +57,7 @@ pub enum PatchError {
         message: String,
     },
     /// A file that is to be updated or deleted cannot be read as text.
-    #[error("failed to read file to {verb} {}: {message}", path.display())]
+    #[error("failed to read file to {verb} {}: {message}", quote_path(path))]
     Read {
         /// `update`, `delete`.
         verb: &'static str,
@@ -69,7 +70,7 @@ pub enum PatchError {
         source: Option<std::io::Error>,
     },
     /// The target exists and would be overwritten.
-    #[error("{} already exists: {hint}", path.display())]
+    #[error("{} already exists: {hint}", quote_path(path))]
     Exists {
         /// The path as shown to the model.
         path: PathBuf,
@@ -77,7 +78,7 @@ pub enum PatchError {
         hint: &'static str,
     },
     /// The target is of a kind, or has a mode, that patches leave alone.
-    #[error("refused to change {}: {message}", path.display())]
+    #[error("refused to change {}: {message}", quote_path(path))]
     Refused {
         /// The path as shown to the model.
         path: PathBuf,
@@ -85,7 +86,7 @@ pub enum PatchError {
         message: String,
     },
     /// A file, or the patch as a whole, exceeds a limit.
-    #[error("{} is too large: {size} bytes, the limit is {limit}; {hint}", path.display())]
+    #[error("{} is too large: {size} bytes, the limit is {limit}; {hint}", quote_path(path))]
     TooLarge {
         /// The path as shown to the model.
         path: PathBuf,
@@ -97,7 +98,7 @@ pub enum PatchError {
         hint: &'static str,
     },
     /// Two operations of the patch collide on one file.
-    #[error("{} is named twice, at lines {first} and {second}: {message}", path.display())]
+    #[error("{} is named twice, at lines {first} and {second}: {message}", quote_path(path))]
     Conflict {
         /// The path as shown to the model.
         path: PathBuf,
@@ -109,7 +110,7 @@ pub enum PatchError {
         message: String,
     },
     /// An `@@` line names text that the file does not hold.
-    #[error("failed to find context '{context}' in {} (patch line {line}){hint}", path.display())]
+    #[error("failed to find context '{context}' in {} (patch line {line}){hint}", quote_path(path))]
     ContextNotFound {
         /// The path as shown to the model.
         path: PathBuf,
@@ -121,7 +122,7 @@ pub enum PatchError {
         hint: String,
     },
     /// The lines a chunk removes or keeps are not in the file.
-    #[error("failed to find expected lines in {} (chunk at patch line {line}):\n{expected}{hint}", path.display())]
+    #[error("failed to find expected lines in {} (chunk at patch line {line}):\n{expected}{hint}", quote_path(path))]
     LinesNotFound {
         /// The path as shown to the model.
         path: PathBuf,
@@ -133,7 +134,7 @@ pub enum PatchError {
         hint: String,
     },
     /// A chunk fits in more than one place.
-    #[error("ambiguous chunk at patch line {line}: it fits {} at lines {}; {hint}", path.display(), list(places))]
+    #[error("ambiguous chunk at patch line {line}: it fits {} at lines {}; {hint}", quote_path(path), list(places))]
     Ambiguous {
         /// The path as shown to the model.
         path: PathBuf,
@@ -145,7 +146,7 @@ pub enum PatchError {
         hint: &'static str,
     },
     /// A chunk gives no place at all.
-    #[error("chunk at patch line {line} only inserts and names no place in {}: {hint}", path.display())]
+    #[error("chunk at patch line {line} only inserts and names no place in {}: {hint}", quote_path(path))]
     NoAnchor {
         /// The path as shown to the model.
         path: PathBuf,
@@ -155,7 +156,10 @@ pub enum PatchError {
         hint: &'static str,
     },
     /// An update that would leave the file as it is.
-    #[error("the update of {} at patch line {line} changes nothing: the file already reads like this", path.display())]
+    #[error(
+        "the update of {} at patch line {line} changes nothing: the file already reads like this",
+        quote_path(path)
+    )]
     NoChange {
         /// The path as shown to the model.
         path: PathBuf,
@@ -163,7 +167,10 @@ pub enum PatchError {
         line: usize,
     },
     /// A file is not as it was when the patch was verified.
-    #[error("{} changed while the patch was waiting ({message}); nothing was written, read it and send the patch again", path.display())]
+    #[error(
+        "{} changed while the patch was waiting ({message}); nothing was written, read it and send the patch again",
+        quote_path(path)
+    )]
     Stale {
         /// The path as shown to the model.
         path: PathBuf,
@@ -171,7 +178,7 @@ pub enum PatchError {
         message: String,
     },
     /// Writing failed; `outcome` says what stands.
-    #[error("failed to write {}: {source}; {outcome}", path.display())]
+    #[error("failed to write {}: {source}; {outcome}", quote_path(path))]
     Write {
         /// The path as shown to the model.
         path: PathBuf,

@@ -14,6 +14,8 @@ use std::{
 
 use rustix::fs::FileType;
 
+use openoxide_display::quote_path;
+
 use crate::{
     PatchError,
     place::{self, Made, Place, is_unsupported},
@@ -65,13 +67,20 @@ impl Journal {
 
     /// Writes `text` beside `target`. With `model`, takes over that file's permissions (never setuid, setgid or sticky)
     /// and, where the system lets us, its owner; without, the process's default for new files.
-    pub(crate) fn write_temp(&mut self, target: &Place, text: &str, model: Option<&Place>) -> io::Result<Place> {
+    pub(crate) fn write_temp(
+        &mut self,
+        target: &Place,
+        text: &str,
+        model: Option<&Place>,
+        mode: Option<u32>,
+    ) -> io::Result<Place> {
         const ATTEMPTS: usize = 8;
-        let mode = if model.is_some() { 0o600 } else { 0o666 };
+        // Nobody else reads it before it has the permissions it is to have.
+        let first_mode = if model.is_some() || mode.is_some() { 0o600 } else { 0o666 };
         let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
         for _ in 0..ATTEMPTS {
             let temp = target.sibling(&temporary_name());
-            let mut file = match temp.create(mode) {
+            let mut file = match temp.create(first_mode) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     last = error;
@@ -91,6 +100,9 @@ impl Journal {
                 }
                 #[allow(clippy::useless_conversion, reason = "the type differs between systems")]
                 file.set_permissions(Permissions::from_mode(u32::from(wanted.st_mode) & 0o777))?;
+            }
+            if let Some(mode) = mode {
+                file.set_permissions(Permissions::from_mode(mode & 0o777))?;
             }
             return Ok(temp);
         }
@@ -162,7 +174,7 @@ impl Journal {
                     if let Err(error) = target.remove() {
                         stands.push(format!(
                             "{} was created and could not be removed ({error})",
-                            target.path().display()
+                            quote_path(target.path())
                         ));
                     }
                 }
@@ -170,12 +182,12 @@ impl Journal {
                     Ok(()) => self.temps.push(temp),
                     Err(error) => stands.push(format!(
                         "{} is changed; its old content is in {} ({error})",
-                        target.path().display(),
-                        temp.path().display()
+                        quote_path(target.path()),
+                        quote_path(temp.path())
                     )),
                 },
                 Step::Replaced { target, old } => {
-                    let undone = self.write_temp(&target, &old, Some(&target)).and_then(|temp| {
+                    let undone = self.write_temp(&target, &old, Some(&target), None).and_then(|temp| {
                         temp.rename(&target)?;
                         self.forget(&temp);
                         Ok(())
@@ -183,7 +195,7 @@ impl Journal {
                     if let Err(error) = undone {
                         stands.push(format!(
                             "{} is changed and could not be restored ({error})",
-                            target.path().display()
+                            quote_path(target.path())
                         ));
                     }
                 }
@@ -191,8 +203,8 @@ impl Journal {
                     if let Err(error) = temp.rename_new(&target) {
                         stands.push(format!(
                             "{} is gone; its content is in {} ({error})",
-                            target.path().display(),
-                            temp.path().display()
+                            quote_path(target.path()),
+                            quote_path(temp.path())
                         ));
                     }
                 }

@@ -42,6 +42,7 @@ pub use error::{ErrorKind, PatchError};
 pub use grammar::GRAMMAR;
 pub use parse::parse;
 pub use patch::{Chunk, ChunkLine, FileOp, LineTag, Patch};
+pub use resolve::Base;
 pub use shell::{ShellPatch, extract_from_shell};
 pub use verify::{Change, ChangeKind, VerifiedPatch};
 pub use write::Applied;

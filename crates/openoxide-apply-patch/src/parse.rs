@@ -8,6 +8,9 @@
 //! and unified-diff ranges after `@@`, which are ignored.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
+
+use openoxide_display::quote_path;
 
 use crate::{
     PatchError,
@@ -118,7 +121,7 @@ impl<'a> Parser<'a> {
         self.next += 1;
         if let Some(path) = header.strip_prefix(ADD) {
             let path = Self::path(line, path)?;
-            return Ok(FileOp::Add { line, path, content: self.added_lines()? });
+            return Ok(FileOp::Add { line, path, content: self.added_lines()?, mode: None });
         }
         if let Some(path) = header.strip_prefix(DELETE) {
             return Ok(FileOp::Delete { line, path: Self::path(line, path)? });
@@ -133,12 +136,13 @@ impl<'a> Parser<'a> {
         Self::bad(line, format!("`{}` is not a header; expected {HEADERS}", shorten(header)))
     }
 
-    fn path(line: usize, text: &str) -> Result<String, PatchError> {
+    /// The path of a header. One that stands in double quotes is read as git writes such names.
+    fn path(line: usize, text: &str) -> Result<PathBuf, PatchError> {
         let path = text.trim();
         if path.is_empty() {
             return Self::bad(line, "the header names no file; write the path after the colon");
         }
-        Ok(path.to_owned())
+        Ok(openoxide_display::unquote_path(path))
     }
 
     /// The `+` lines of an added file. A blank line between two of them is a slip for a lone `+`.
@@ -166,7 +170,7 @@ impl<'a> Parser<'a> {
         Ok(content)
     }
 
-    fn update(&mut self, line: usize, path: String) -> Result<FileOp, PatchError> {
+    fn update(&mut self, line: usize, path: PathBuf) -> Result<FileOp, PatchError> {
         let mut move_to = None;
         if self.skip_blank() {
             let header = self.peek().unwrap_or_default().trim();
@@ -186,7 +190,10 @@ impl<'a> Parser<'a> {
             chunks.push(self.chunk(may_omit_locator)?);
         }
         if chunks.is_empty() && move_to.is_none() {
-            return Self::bad(line, format!("the update of `{path}` has no chunks; add `@@` and changed lines"));
+            return Self::bad(
+                line,
+                format!("the update of `{}` has no chunks; add `@@` and changed lines", quote_path(&path)),
+            );
         }
         Ok(FileOp::Update { line, path, move_to, chunks })
     }
@@ -311,7 +318,7 @@ mod tests {
         assert_eq!(
             read.hunks,
             vec![
-                FileOp::Add { line: 2, path: "a.txt".into(), content: "one\n\ntwo\n".into() },
+                FileOp::Add { line: 2, path: "a.txt".into(), content: "one\n\ntwo\n".into(), mode: None },
                 FileOp::Delete { line: 6, path: "b.txt".into() },
                 FileOp::Update {
                     line: 7,

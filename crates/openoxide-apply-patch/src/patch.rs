@@ -2,6 +2,8 @@
 //!
 //! `parse` makes these values, `verify` turns them into changes. Nothing is judged here.
 
+use std::path::{Path, PathBuf};
+
 /// A parsed patch: what is to happen to which file, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patch {
@@ -17,25 +19,27 @@ pub enum FileOp {
         /// 1-based patch line of the header.
         line: usize,
         /// Where.
-        path: String,
+        path: PathBuf,
         /// Its content: every line ended by a line feed; empty when the operation has no lines.
         content: String,
+        /// Its permissions; the usual ones for a new file where none are named, which patches cannot do.
+        mode: Option<u32>,
     },
     /// Removes a file.
     Delete {
         /// 1-based patch line of the header.
         line: usize,
         /// Which.
-        path: String,
+        path: PathBuf,
     },
     /// Changes a file, moves it, or both.
     Update {
         /// 1-based patch line of the header.
         line: usize,
         /// Which.
-        path: String,
+        path: PathBuf,
         /// Its new path.
-        move_to: Option<String>,
+        move_to: Option<PathBuf>,
         /// The changes, in file order; empty only for a pure move.
         chunks: Vec<Chunk>,
     },
@@ -44,7 +48,7 @@ pub enum FileOp {
 impl FileOp {
     /// The path in the header, as written.
     #[must_use]
-    pub fn path(&self) -> &str {
+    pub fn path(&self) -> &Path {
         match self {
             Self::Add { path, .. } | Self::Delete { path, .. } | Self::Update { path, .. } => path,
         }

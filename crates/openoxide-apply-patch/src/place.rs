@@ -65,6 +65,17 @@ impl Anchor {
         Ok(Self { directory: Arc::new(directory), path: path.into(), walk })
     }
 
+    /// A directory that is open already.
+    pub(crate) fn held(directory: OwnedFd, path: PathBuf, walk: Walk) -> Self {
+        Self { directory: Arc::new(directory), path, walk }
+    }
+
+    /// A directory further down, by its absolute path; no link is followed on the way.
+    pub(crate) fn below(&self, path: &Path) -> io::Result<Self> {
+        let below = path.strip_prefix(&self.path).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        Ok(Self { directory: self.descend(below)?, path: path.into(), walk: self.walk })
+    }
+
     /// How it walks.
     pub(crate) fn walk(&self) -> Walk {
         self.walk

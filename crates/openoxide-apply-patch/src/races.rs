@@ -89,7 +89,7 @@ fn race(by: Walk) -> u32 {
         .map(|body| crate::parse(&format!("*** Begin Patch\n{body}\n*** End Patch")).unwrap());
         let mut applied = 0;
         for patch in patches.iter().cycle().take(tries() as usize) {
-            if let Ok(verified) = patch.verify_by(root, &|_| true, by) {
+            if let Ok(verified) = patch.verify_by(root, None, &|_| true, by) {
                 applied += u32::from(verified.apply().is_ok());
             }
             assert_eq!(outside(other.path()), before, "something outside was changed");

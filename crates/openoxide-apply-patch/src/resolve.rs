@@ -10,9 +10,11 @@
 use std::{
     fs::File,
     io::{self, Read},
+    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
     path::{Component, Path, PathBuf},
 };
 
+use openoxide_display::quote_path;
 use rustix::fs::{FileType, Stat};
 
 use crate::{
@@ -22,6 +24,15 @@ use crate::{
 
 const USE_COMMAND: &str = "patches only change text files; use a command if this must be changed";
 const TOO_LARGE: &str = "use a command for files of this size";
+
+/// A directory that is held open, and where it lies: absolute, without links.
+#[derive(Debug)]
+pub struct Base {
+    /// The directory.
+    pub directory: OwnedFd,
+    /// Its path.
+    pub path: PathBuf,
+}
 
 /// The tree a patch applies to.
 #[derive(Debug, Clone)]
@@ -51,12 +62,14 @@ pub(crate) struct Target {
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) text: String,
+    /// Permissions.
+    pub(crate) mode: u32,
     /// Device and inode.
     pub(crate) id: (u64, u64),
 }
 
 impl Tree {
-    pub(crate) fn new(root: &Path, walk: Walk) -> Result<Self, PatchError> {
+    pub(crate) fn new(root: &Path, base: Option<Base>, walk: Walk) -> Result<Self, PatchError> {
         let fail = |message: String| Err(PatchError::Root { root: root.into(), message });
         if !root.is_absolute() {
             return fail("it is not an absolute path".into());
@@ -66,7 +79,12 @@ impl Tree {
             Ok(_) => return fail("it is not a directory".into()),
             Err(error) => return fail(error.to_string()),
         };
-        match Anchor::open(&real, walk) {
+        let base = base.filter(|base| real.starts_with(&base.path));
+        let above = match base {
+            Some(Base { directory, path }) => Ok(Anchor::held(directory, path, walk)),
+            None => Anchor::open(Path::new("/"), walk),
+        };
+        match above.and_then(|above| above.below(&real)) {
             Ok(anchor) => Ok(Self { root: root.into(), real, anchor }),
             Err(error) => fail(error.to_string()),
         }
@@ -115,14 +133,14 @@ impl Tree {
         let stat = rustix::fs::fstat(&file).map_err(|errno| fail(&errno.to_string(), Some(errno.into())))?;
         check_regular(target, &place, &stat)?;
         let text = read_text(&file, &stat, target, &fail)?;
-        Ok(Snapshot { text, id: place::id(&stat) })
+        Ok(Snapshot { text, mode: stat.st_mode & 0o7777, id: place::id(&stat) })
     }
 
     /// Finds the place a path means. `line` is where the patch names it.
-    pub(crate) fn resolve(&self, text: &str, line: usize) -> Result<Target, PatchError> {
-        let path = Path::new(text);
-        let bad = |message: &str| PatchError::InvalidPath { path: text.into(), line, message: message.into() };
-        if text.contains('\0') {
+    pub(crate) fn resolve(&self, path: &Path, line: usize) -> Result<Target, PatchError> {
+        let text = path.as_os_str().as_bytes();
+        let bad = |message: &str| PatchError::InvalidPath { path: path.into(), line, message: message.into() };
+        if text.contains(&0) {
             return Err(bad("it holds a NUL byte"));
         }
         if path.components().any(|part| part == Component::ParentDir) {
@@ -141,7 +159,7 @@ impl Tree {
         let Some((name, parents)) = parts.split_last() else {
             return Err(bad("it names a directory; name a file"));
         };
-        if text.ends_with('/') || text.ends_with("/.") {
+        if text.ends_with(b"/") || text.ends_with(b"/.") {
             return Err(bad("it names a directory; name a file"));
         }
         let base = if beneath.is_some() { &self.real } else { Path::new("/") };
@@ -174,7 +192,7 @@ impl Tree {
                     dir.extend(&parts[index..]);
                     return Ok(dir);
                 }
-                Err(error) => return refuse(format!("cannot look at `{}`: {error}", next.display())),
+                Err(error) => return refuse(format!("cannot look at `{}`: {error}", quote_path(&next))),
             };
             if kind.is_symlink() {
                 let to = points_to(&next);
@@ -182,22 +200,22 @@ impl Tree {
                     Err(_) => {
                         return refuse(format!(
                             "`{}` is a symbolic link to `{to}`, which does not exist",
-                            next.display()
+                            quote_path(&next)
                         ));
                     }
                     Ok(real) if confined && !real.starts_with(&self.real) => {
                         return refuse(format!(
                             "`{}` is a symbolic link that leads out of the workspace, to `{to}`",
-                            next.display()
+                            quote_path(&next)
                         ));
                     }
-                    Ok(real) if !real.is_dir() => return refuse(format!("`{}` is not a directory", next.display())),
+                    Ok(real) if !real.is_dir() => return refuse(format!("`{}` is not a directory", quote_path(&next))),
                     Ok(real) => dir = real,
                 }
             } else if kind.is_dir() {
                 dir = next;
             } else {
-                return refuse(format!("`{}` is not a directory", next.display()));
+                return refuse(format!("`{}` is not a directory", quote_path(&next)));
             }
         }
         Ok(dir)
@@ -205,7 +223,7 @@ impl Tree {
 }
 
 fn points_to(link: &Path) -> String {
-    link.read_link().map_or_else(|_| "?".into(), |to| to.display().to_string())
+    link.read_link().map_or_else(|_| "?".into(), |to| quote_path(&to))
 }
 
 fn unreachable(target: &Target, error: &io::Error) -> PatchError {

@@ -9,13 +9,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use openoxide_display::quote_path;
+
 use crate::{
     MAX_TOTAL_BYTES, PatchError, diff,
     lines::Document,
     matcher,
     patch::{Chunk, FileOp, Patch},
     place::Walk,
-    resolve::{self, Target, Tree},
+    resolve::{self, Base, Snapshot, Target, Tree},
 };
 
 const USE_UPDATE: &str = "change it with `*** Update File:`, or replace it by putting `*** Delete File:` before `*** Add File:` in one patch";
@@ -54,6 +56,8 @@ pub struct Change {
     pub old: Option<String>,
     /// Content after; `None` for a deleted file.
     pub new: Option<String>,
+    /// Permissions before; `None` for an added file.
+    pub mode: Option<u32>,
 }
 
 /// A patch that fits the tree. Nothing has been written; [`VerifiedPatch::apply`] does it.
@@ -69,10 +73,12 @@ pub struct VerifiedPatch {
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The path as the patch wrote it, and its line, so that it can be resolved again before writing.
-    pub(crate) source: (String, usize),
+    pub(crate) source: (PathBuf, usize),
     pub(crate) target: Target,
     /// The same for the path it moves to.
-    pub(crate) destination: Option<(String, usize, Target)>,
+    pub(crate) destination: Option<(PathBuf, usize, Target)>,
+    /// The permissions that a new file is to have, where they are not the usual ones.
+    pub(crate) mode: Option<u32>,
     /// Device and inode of the file that was read; `None` for an added file.
     id: Option<(u64, u64)>,
 }
@@ -86,26 +92,33 @@ impl Patch {
     /// # Errors
     /// The first operation that cannot be done, worded for the model.
     pub fn verify(&self, root: &Path) -> Result<VerifiedPatch, PatchError> {
-        self.verify_where(root, &|_| true)
+        self.verify_where(root, None, &|_| true)
     }
 
-    /// The same, where files for which `may_read` says no are not read: what they hold goes into diffs and messages.
+    /// The same with a directory that is held open already: what lies beneath its path is reached from it, whatever the
+    /// path leads to by now. Files for which `may_read` says no are not read: what they hold goes into diffs and messages.
     /// It is asked about absolute paths without links.
     ///
     /// # Errors
     /// As above; [`PatchError::Refused`] for such a file.
-    pub fn verify_where(&self, root: &Path, may_read: &dyn Fn(&Path) -> bool) -> Result<VerifiedPatch, PatchError> {
-        self.verify_by(root, may_read, Walk::Kernel)
+    pub fn verify_where(
+        &self,
+        root: &Path,
+        base: Option<Base>,
+        may_read: &dyn Fn(&Path) -> bool,
+    ) -> Result<VerifiedPatch, PatchError> {
+        self.verify_by(root, base, may_read, Walk::Kernel)
     }
 
     pub(crate) fn verify_by(
         &self,
         root: &Path,
+        base: Option<Base>,
         may_read: &dyn Fn(&Path) -> bool,
         walk: Walk,
     ) -> Result<VerifiedPatch, PatchError> {
         let mut verifier = Verifier {
-            patch: VerifiedPatch { tree: Tree::new(root, walk)?, changes: Vec::new(), plans: Vec::new() },
+            patch: VerifiedPatch { tree: Tree::new(root, base, walk)?, changes: Vec::new(), plans: Vec::new() },
             may_read,
             named: HashMap::new(),
             ids: HashMap::new(),
@@ -113,7 +126,7 @@ impl Patch {
         };
         for op in &self.hunks {
             match op {
-                FileOp::Add { line, path, content } => verifier.add(*line, path, content)?,
+                FileOp::Add { line, path, content, mode } => verifier.add(*line, path, content, *mode)?,
                 FileOp::Delete { line, path } => verifier.delete(*line, path)?,
                 FileOp::Update { line, path, move_to, chunks } => {
                     verifier.update(*line, path, move_to.as_deref(), chunks)?;
@@ -138,7 +151,7 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
-    fn add(&mut self, line: usize, path: &str, content: &str) -> Result<(), PatchError> {
+    fn add(&mut self, line: usize, path: &Path, content: &str, mode: Option<u32>) -> Result<(), PatchError> {
         let target = self.patch.tree.resolve(path, line)?;
         self.hold(&target.shown, content)?;
         if let Some(&(index, first)) = self.named.get(&target.absolute) {
@@ -146,26 +159,30 @@ impl Verifier<'_> {
             if change.kind == ChangeKind::Delete {
                 change.kind = ChangeKind::Update;
                 change.new = Some(content.to_owned());
+                self.patch.plans[index].mode = mode;
                 return Ok(());
             }
             return Err(conflict(&target, first, line, "write one operation that gives the file its final content"));
         }
         self.check_free(&target, USE_UPDATE)?;
-        self.push(line, path, target, None, None, ChangeKind::Add, None, Some(content.to_owned()));
+        self.push(line, path, target, None, None, ChangeKind::Add, Some(content.to_owned()));
+        if let Some(plan) = self.patch.plans.last_mut() {
+            plan.mode = mode;
+        }
         Ok(())
     }
 
-    fn delete(&mut self, line: usize, path: &str) -> Result<(), PatchError> {
+    fn delete(&mut self, line: usize, path: &Path) -> Result<(), PatchError> {
         let target = self.patch.tree.resolve(path, line)?;
         if let Some(&(_, first)) = self.named.get(&target.absolute) {
             return Err(conflict(&target, first, line, "to delete the file, drop its other operation"));
         }
-        let (old, id) = self.read(&target, line, "delete")?;
-        self.push(line, path, target, None, Some(id), ChangeKind::Delete, Some(old), None);
+        let old = self.read(&target, line, "delete")?;
+        self.push(line, path, target, None, Some(old), ChangeKind::Delete, None);
         Ok(())
     }
 
-    fn update(&mut self, line: usize, path: &str, move_to: Option<&str>, chunks: &[Chunk]) -> Result<(), PatchError> {
+    fn update(&mut self, line: usize, path: &Path, move_to: Option<&Path>, chunks: &[Chunk]) -> Result<(), PatchError> {
         let target = self.patch.tree.resolve(path, line)?;
         let composed = match self.named.get(&target.absolute) {
             None => None,
@@ -196,14 +213,14 @@ impl Verifier<'_> {
             }
             return Ok(());
         }
-        let (old, id) = self.read(&target, line, "update")?;
-        let new = self.rewrite(&target, &old, chunks)?;
-        self.push(line, path, target, destination, Some(id), ChangeKind::Update, Some(old), Some(new));
+        let old = self.read(&target, line, "update")?;
+        let new = self.rewrite(&target, &old.text, chunks)?;
+        self.push(line, path, target, destination, Some(old), ChangeKind::Update, Some(new));
         Ok(())
     }
 
     /// The place a file moves to, which must be free on disk and in the patch.
-    fn destination(&self, source: &Target, line: usize, to: &str) -> Result<Target, PatchError> {
+    fn destination(&self, source: &Target, line: usize, to: &Path) -> Result<Target, PatchError> {
         let target = self.patch.tree.resolve(to, line)?;
         if target.absolute == source.absolute {
             return Err(conflict(source, line - 1, line, "the file would move onto itself; drop `*** Move to:`"));
@@ -223,17 +240,17 @@ impl Verifier<'_> {
         Err(PatchError::Exists { path: target.shown.clone(), hint })
     }
 
-    fn read(&mut self, target: &Target, line: usize, verb: &'static str) -> Result<(String, (u64, u64)), PatchError> {
+    fn read(&mut self, target: &Target, line: usize, verb: &'static str) -> Result<Snapshot, PatchError> {
         self.check_readable(target)?;
         let snapshot = self.patch.tree.read(target, verb)?;
         self.hold(&target.shown, &snapshot.text)?;
         if let Some(&index) = self.ids.get(&snapshot.id) {
             let other = &self.patch.changes[index].path;
-            let message = format!("it and `{}` are the same file on disk; use one name", other.display());
+            let message = format!("it and `{}` are the same file on disk; use one name", quote_path(other));
             return Err(conflict(target, self.patch.plans[index].source.1, line, &message));
         }
         self.ids.insert(snapshot.id, self.patch.changes.len());
-        Ok((snapshot.text, snapshot.id))
+        Ok(snapshot)
     }
 
     fn check_readable(&self, target: &Target) -> Result<(), PatchError> {
@@ -267,14 +284,14 @@ impl Verifier<'_> {
     fn push(
         &mut self,
         line: usize,
-        path: &str,
+        path: &Path,
         target: Target,
-        destination: Option<(String, usize, Target)>,
-        id: Option<(u64, u64)>,
+        destination: Option<(PathBuf, usize, Target)>,
+        old: Option<Snapshot>,
         kind: ChangeKind,
-        old: Option<String>,
         new: Option<String>,
     ) {
+        let (id, mode) = (old.as_ref().map(|old| old.id), old.as_ref().map(|old| old.mode));
         let index = self.patch.changes.len();
         self.named.insert(target.absolute.clone(), (index, line));
         if let Some((_, at, place)) = &destination {
@@ -288,10 +305,11 @@ impl Verifier<'_> {
             move_to: destination.as_ref().map(|(_, _, place)| place.shown.clone()),
             move_to_absolute: destination.as_ref().map(|(_, _, place)| place.absolute.clone()),
             move_to_real: destination.as_ref().map(|(_, _, place)| place.real.clone()),
-            old,
+            old: old.map(|old| old.text),
             new,
+            mode,
         });
-        self.patch.plans.push(Plan { source: (path.to_owned(), line), target, destination, id });
+        self.patch.plans.push(Plan { source: (path.to_owned(), line), target, destination, mode: None, id });
     }
 
     /// Refuses a path that lies inside another path of the patch: one would have to be a file and a directory.
@@ -349,9 +367,8 @@ impl VerifiedPatch {
     #[must_use]
     pub fn unified_diff(&self) -> String {
         let one = |change: &Change| {
-            let from = change.path.to_string_lossy();
-            let to = change.move_to.as_ref().map_or_else(|| from.clone(), |to| to.to_string_lossy());
-            diff::render(&from, &to, change.old.as_deref(), change.new.as_deref())
+            let to = change.move_to.as_ref().unwrap_or(&change.path);
+            diff::render(&change.path, to, change.old.as_deref(), change.new.as_deref())
         };
         self.changes.iter().map(one).collect()
     }

@@ -9,6 +9,8 @@
 
 use std::{fmt::Write as _, io, path::PathBuf};
 
+use openoxide_display::quote_path;
+
 use crate::{
     PatchError,
     journal::{Failure, Journal, outcome},
@@ -35,7 +37,7 @@ impl Applied {
         for (letter, paths) in [('A', &self.added), ('M', &self.modified), ('D', &self.deleted)] {
             for path in paths {
                 // Infallible: writing to a String.
-                let _ = write!(text, "\n{letter} {}", path.display());
+                let _ = write!(text, "\n{letter} {}", quote_path(path));
             }
         }
         text
@@ -115,7 +117,11 @@ impl VerifiedPatch {
             let temp = match &change.new {
                 Some(new) => {
                     let model = (change.kind == ChangeKind::Update).then_some(&source);
-                    Some(journal.write_temp(destination.as_ref().unwrap_or(&source), new, model).map_err(failed)?)
+                    Some(
+                        journal
+                            .write_temp(destination.as_ref().unwrap_or(&source), new, model, plan.mode)
+                            .map_err(failed)?,
+                    )
                 }
                 None => None,
             };

@@ -34,6 +34,7 @@ pub enum RememberedApproval {
         /// Its arguments.
         argv: Vec<String>,
         /// Its directory.
+        #[serde(with = "crate::path_text")]
         cwd: PathBuf,
         /// Whether it may leave the sandbox.
         leaves_sandbox: bool,

@@ -111,6 +111,11 @@ impl Ceiling {
         }
     }
 
+    /// Directories below which threads may work, without links; none means anywhere.
+    pub(crate) fn roots(&self) -> Option<&[PathBuf]> {
+        self.roots.as_ref().map(|roots| roots.left.as_slice())
+    }
+
     /// Sandbox modes that may be asked for, the strictest first.
     #[must_use]
     pub fn sandboxes(&self) -> &[SandboxMode] {

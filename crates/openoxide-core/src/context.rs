@@ -9,9 +9,11 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::path::Path;
 
+use openoxide_display::quote_path;
 use openoxide_model::{HistoryItem, Role};
 use openoxide_sandbox::SandboxMode;
 
+use crate::files::FileView;
 use crate::thread_state::ContextDue;
 use crate::{ApprovalPolicy, Config, ThreadConfig, instructions};
 
@@ -46,12 +48,13 @@ impl Shell {
     }
 }
 
-/// The items that go ahead of the next prompt, and what a person should be warned of.
+/// The items that go ahead of the next prompt, and what a person should be warned of. Blocks on the disk.
 pub(crate) fn due(
     due: ContextDue,
     core: &Config,
     shell: Shell,
     thread: &ThreadConfig,
+    view: &FileView,
 ) -> (Vec<HistoryItem>, Vec<String>) {
     let mut items = Vec::new();
     let mut warnings = Vec::new();
@@ -63,7 +66,13 @@ pub(crate) fn due(
             items.push(HistoryItem::Message { role: Role::Developer, text: text.to_owned() });
         }
         let max_bytes = thread.project_doc_max_bytes.unwrap_or(core.project_doc_max_bytes);
-        let documents = project_doc::read(&thread.cwd, max_bytes);
+        let documents = project_doc::read(view, max_bytes);
+        warnings.extend(
+            documents
+                .refused
+                .iter()
+                .map(|(path, error)| format!("the project document {} was not read: {error}", quote_path(path))),
+        );
         warnings.extend(documents.cut.then(|| {
             format!(
                 "the project documents (AGENTS.md) are longer than {max_bytes} bytes; the model was given their \
@@ -84,7 +93,7 @@ pub(crate) fn due(
 fn environment(shell: Shell, core: &Config, thread: &ThreadConfig) -> String {
     let mut text = String::from("<environment_context>\n");
     // Writing to a string does not fail.
-    let _ = writeln!(text, "cwd: {}", thread.cwd.display());
+    let _ = writeln!(text, "cwd: {}", quote_path(&thread.cwd));
     let network = thread.sandbox == SandboxMode::DangerFullAccess || core.workspace_write.network_access;
     let _ = writeln!(
         text,

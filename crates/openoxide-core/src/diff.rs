@@ -33,22 +33,24 @@ struct FileState {
     last: Option<String>,
     /// It changed, and its content is not known.
     is_opaque: bool,
+    /// Its permissions as the turn found it; none where there was no file.
+    mode: Option<u32>,
 }
 
 impl TurnDiff {
     /// Notes a change that was made. `root` is the thread's directory: paths beneath it are shown relative to it.
     pub(crate) fn record(&mut self, root: &Path, change: &Change) {
         match &change.move_to {
-            None => self.set(root, &change.absolute, change.old.as_deref(), change.new.as_deref()),
+            None => self.set(root, &change.absolute, change.old.as_deref(), change.new.as_deref(), change.mode),
             Some(to) => {
                 let to = change.absolute.parent().map_or_else(|| to.clone(), |_| rebase(change, to));
-                self.set(root, &change.absolute, change.old.as_deref(), None);
-                self.set(root, &to, None, change.new.as_deref());
+                self.set(root, &change.absolute, change.old.as_deref(), None, change.mode);
+                self.set(root, &to, None, change.new.as_deref(), None);
             }
         }
     }
 
-    fn set(&mut self, root: &Path, absolute: &Path, old: Option<&str>, new: Option<&str>) {
+    fn set(&mut self, root: &Path, absolute: &Path, old: Option<&str>, new: Option<&str>, mode: Option<u32>) {
         if let Some(file) = self.files.iter_mut().find(|file| file.absolute == absolute) {
             file.last = new.map(str::to_owned);
             return;
@@ -59,6 +61,7 @@ impl TurnDiff {
             first: old.map(str::to_owned),
             last: new.map(str::to_owned),
             is_opaque: false,
+            mode,
         });
     }
 
@@ -76,24 +79,31 @@ impl TurnDiff {
     /// Notes what commands have changed. Files that a patch had touched before the directory was looked at keep what the
     /// turn found; `touched` says how many those are.
     pub(crate) fn add_changes(&mut self, root: &Path, changes: Vec<Changed>, touched: usize) {
-        for Changed { path, content } in changes {
+        for Changed { path, content, mode } in changes {
             let at = self.files.iter().position(|file| file.absolute == path);
             match (content, at) {
                 (Content::Known(old, new), Some(at)) => {
                     let file = &mut self.files[at];
                     if at >= touched {
-                        file.first = old;
+                        (file.first, file.mode) = (old, mode);
                     }
                     file.last = new;
                 }
                 (Content::Known(first, last), None) => {
                     let shown = relative(root, &path);
-                    self.files.push(FileState { absolute: path, shown, first, last, is_opaque: false });
+                    self.files.push(FileState { absolute: path, shown, first, last, is_opaque: false, mode });
                 }
                 (Content::Opaque, Some(at)) => self.files[at].is_opaque = true,
                 (Content::Opaque, None) => {
                     let shown = relative(root, &path);
-                    self.files.push(FileState { absolute: path, shown, first: None, last: None, is_opaque: true });
+                    self.files.push(FileState {
+                        absolute: path,
+                        shown,
+                        first: None,
+                        last: None,
+                        is_opaque: true,
+                        mode,
+                    });
                 }
             }
         }
@@ -118,6 +128,7 @@ impl TurnDiff {
                 path: file.absolute.clone(),
                 before: file.first.clone().filter(|_| is_kept),
                 after: file.last.as_deref().map(hash),
+                mode: file.mode,
                 is_kept,
             }
         };
@@ -129,7 +140,7 @@ impl TurnDiff {
         let diff: String = self
             .changed()
             .filter(|file| !file.is_opaque)
-            .map(|file| unified_diff(&file.shown.to_string_lossy(), file.first.as_deref(), file.last.as_deref()))
+            .map(|file| unified_diff(&file.shown, file.first.as_deref(), file.last.as_deref()))
             .collect();
         (!diff.is_empty()).then_some(diff)
     }
@@ -159,11 +170,11 @@ mod tests {
         let root = Path::new("/r");
         let mut diff = TurnDiff::default();
         let (a, b, c) = (Path::new("/r/a"), Path::new("/r/b"), Path::new("/elsewhere/c"));
-        diff.set(root, a, Some("1\n"), Some("2\n"));
-        diff.set(root, a, Some("2\n"), Some("3\n"));
-        diff.set(root, b, None, Some("new\n"));
-        diff.set(root, b, Some("new\n"), None);
-        diff.set(root, c, Some("gone\n"), None);
+        diff.set(root, a, Some("1\n"), Some("2\n"), None);
+        diff.set(root, a, Some("2\n"), Some("3\n"), None);
+        diff.set(root, b, None, Some("new\n"), None);
+        diff.set(root, b, Some("new\n"), None, None);
+        diff.set(root, c, Some("gone\n"), None, None);
         assert_eq!(diff.files_changed(), [PathBuf::from("a"), c.to_owned()]);
         let text = diff.unified().unwrap();
         assert!(text.contains("-1") && text.contains("+3") && !text.contains('2'), "{text}");
@@ -172,8 +183,8 @@ mod tests {
     #[test]
     fn what_was_undone_is_no_change() {
         let mut diff = TurnDiff::default();
-        diff.set(Path::new("/r"), Path::new("/r/a"), Some("1\n"), Some("2\n"));
-        diff.set(Path::new("/r"), Path::new("/r/a"), Some("2\n"), Some("1\n"));
+        diff.set(Path::new("/r"), Path::new("/r/a"), Some("1\n"), Some("2\n"), None);
+        diff.set(Path::new("/r"), Path::new("/r/a"), Some("2\n"), Some("1\n"), None);
         assert_eq!(diff.unified(), None);
         assert!(diff.files_changed().is_empty());
     }

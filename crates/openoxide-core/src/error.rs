@@ -110,6 +110,26 @@ pub enum CoreError {
         /// Who says so.
         by: String,
     },
+    /// The server keeps its keys and threads there, or a confined thread asks for the user's credentials.
+    #[error("cwd {} is not allowed: it holds credentials, or belongs to the agent itself", path.display())]
+    CwdHidden {
+        /// The directory asked for.
+        path: PathBuf,
+    },
+    /// A thread's directory is not the one it was.
+    #[error("the thread's directory cannot be used: {source}")]
+    DirectoryChanged {
+        /// What it is instead.
+        source: openoxide_sandbox::WorkspaceError,
+    },
+    /// The directory for temporary files of a thread's commands cannot be had.
+    #[error("the directory for temporary files {} cannot be used: {source}", path.display())]
+    Temporary {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: std::io::Error,
+    },
     /// More than the operator allows.
     #[error("{what} `{asked}` is not allowed by {by}; allowed: {allowed}")]
     BeyondCeiling {
@@ -204,9 +224,12 @@ impl CoreError {
             | Self::EmptyModel => ErrorKind::Input,
             Self::SandboxRefused { .. }
             | Self::CwdNotAllowed { .. }
+            | Self::CwdHidden { .. }
+            | Self::DirectoryChanged { .. }
             | Self::BeyondCeiling { .. }
             | Self::NothingAllowed { .. } => ErrorKind::Denied,
             Self::ThreadBusy { .. }
+            | Self::Temporary { .. }
             | Self::ThreadTooNew { .. }
             | Self::Listing { .. }
             | Self::Undo { .. }
@@ -240,6 +263,11 @@ impl CoreError {
             Self::CwdNotAllowed { .. } | Self::BeyondCeiling { .. } => {
                 "ask for what is allowed, or have the operator of this server allow more"
             }
+            Self::CwdHidden { .. } => "name a project's directory",
+            Self::DirectoryChanged { .. } => {
+                "put the directory back where it was, or go on in another: `openoxide threads fork ID --cwd DIR`"
+            }
+            Self::Temporary { .. } => "remove what stands there, or start the server with another TMPDIR",
             Self::NothingAllowed { .. } => "change one of the limits",
             Self::EmptyModel => "name a model, or leave the field out for the default",
             Self::SandboxRefused { .. } => "`openoxide doctor` tells what is missing and how to mend it",

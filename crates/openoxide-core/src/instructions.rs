@@ -16,12 +16,16 @@ pub(crate) const INTERRUPTED_NOTE: &str = "<turn_interrupted>\nThe turn before t
 pub(crate) const CRASHED_NOTE: &str = "<turn_interrupted>\nThe program ended while the turn before this ran. What it began may be \
      half done, and its commands were ended: look before building on it.\n</turn_interrupted>";
 
+/// What is noted in the history where the thread's directory was made anew since its last turn.
+pub(crate) const REMADE_NOTE: &str = "<directory_remade>\nThe thread's directory was removed and made anew since the turn \
+     before this. What was read of it may not hold any more: look again before building on it.\n</directory_remade>";
+
 /// How the note begins that changes were taken back.
 const UNDONE_BEGIN: &str = "<changes_undone>\n";
 
 /// What is noted in the history when the changes of a turn were taken back.
 pub(crate) fn undone_note(files: &[std::path::PathBuf]) -> String {
-    let files: Vec<String> = files.iter().map(|file| format!("- {}", file.display())).collect();
+    let files: Vec<String> = files.iter().map(|file| format!("- {}", openoxide_display::quote_path(file))).collect();
     format!(
         "{UNDONE_BEGIN}The person took back what a turn before this had changed in these files; they are as they were \
          before it:\n{}\n</changes_undone>",
@@ -54,9 +58,16 @@ pub(crate) fn summary_message(summary: &str) -> String {
 
 /// Whether a message of the user's role was written by core, and not by a person.
 pub(crate) fn is_ours(text: &str) -> bool {
-    [SUMMARY_BEGIN, UNDONE_BEGIN, "<environment_context>", "# AGENTS.md instructions for ", "<turn_interrupted>"]
-        .iter()
-        .any(|begin| text.starts_with(begin))
+    [
+        SUMMARY_BEGIN,
+        UNDONE_BEGIN,
+        "<environment_context>",
+        "# AGENTS.md instructions for ",
+        "<turn_interrupted>",
+        "<directory_remade>",
+    ]
+    .iter()
+    .any(|begin| text.starts_with(begin))
 }
 
 #[cfg(test)]

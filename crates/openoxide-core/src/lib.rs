@@ -13,14 +13,18 @@ mod command_rules;
 mod config;
 mod context;
 mod diff;
+mod directory;
 mod error;
 mod events;
+mod files;
 mod ids;
 mod instructions;
+mod path_text;
 mod protocol;
 mod rollout;
 mod runner;
 mod sessions;
+mod temporary;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -51,5 +55,6 @@ pub use transcript::{Transcript, TranscriptEntry};
 pub use undo::{FileRecord, Undone, undo_turn};
 
 // The words of the leaves that core's face uses, so that a door needs no leaf.
+pub use openoxide_display::{quote_path, unquote_path, visible, visible_text};
 pub use openoxide_model::{HistoryItem, Role, Usage};
-pub use openoxide_sandbox::{Launcher, SandboxMode, Surroundings, WorkspaceWrite, visible, visible_text};
+pub use openoxide_sandbox::{Launcher, SandboxMode, Surroundings, WorkspaceWrite};

@@ -57,6 +57,7 @@ pub struct SessionMeta {
     /// The thread.
     pub id: ThreadId,
     /// Its directory.
+    #[serde(with = "crate::path_text")]
     pub cwd: PathBuf,
     /// The program's version.
     pub version: String,
@@ -157,8 +158,12 @@ impl SessionMeta {
 pub struct TurnContext {
     /// The turn.
     pub turn_id: TurnId,
-    /// Its directory.
+    /// Its directory, absolute and without links.
+    #[serde(with = "crate::path_text")]
     pub cwd: PathBuf,
+    /// Which directory that was ([`openoxide_sandbox::DirectoryId`]); none in rollouts written before that was noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
     /// The model's name.
     pub model: String,
     /// What commands may touch.
@@ -207,6 +212,7 @@ pub enum EventRecord {
         /// Its content.
         content: String,
         /// Files changed by patches.
+        #[serde(with = "crate::path_text::list")]
         files_changed: Vec<PathBuf>,
         /// What the patches changed.
         diff: Option<String>,

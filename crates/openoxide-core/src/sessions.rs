@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, join_all};
+use openoxide_sandbox::Workspace;
 
 use crate::TurnId;
 use crate::events::lock;
@@ -29,6 +30,8 @@ pub(crate) struct Session {
     /// Whether it runs in a sandbox.
     pub(crate) confined: bool,
     turn_id: TurnId,
+    /// The thread's directory, held for as long as the command lives.
+    _workspace: Arc<Workspace>,
     id: SessionId,
     kind: Kind,
     ending: Option<Shared<BoxFuture<'static, ()>>>,
@@ -70,11 +73,22 @@ impl Sessions {
         cwd: PathBuf,
         confined: bool,
         turn_id: TurnId,
+        workspace: Arc<Workspace>,
     ) -> SessionId {
         let mut inner = lock(&self.inner);
         inner.next += 1;
         let id = inner.next;
-        inner.live.push(Session { command, argv, cwd, confined, turn_id, id, kind: Kind::Foreground, ending: None });
+        inner.live.push(Session {
+            command,
+            argv,
+            cwd,
+            confined,
+            turn_id,
+            _workspace: workspace,
+            id,
+            kind: Kind::Foreground,
+            ending: None,
+        });
         id
     }
 

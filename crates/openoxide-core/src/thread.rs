@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 pub(crate) use self::turn_side::{Carried, StartedTurn, TurnStart};
+use crate::directory::ThreadDirectory;
 use crate::events::{EventReceiver, Hub, lock};
 use crate::rollout::Rollout;
 use crate::sessions::Sessions;
@@ -30,6 +31,7 @@ use crate::{
 pub struct Thread {
     id: ThreadId,
     config: ThreadConfig,
+    directory: ThreadDirectory,
     pub(crate) core: Arc<Core>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) sessions: Arc<Sessions>,
@@ -71,6 +73,7 @@ impl Thread {
         manager: Weak<ThreadManager>,
         id: ThreadId,
         config: ThreadConfig,
+        directory: ThreadDirectory,
         state: State,
         rollout: Rollout,
     ) -> Self {
@@ -78,6 +81,7 @@ impl Thread {
         Self {
             id,
             config,
+            directory,
             hub: Arc::new(Hub::new(limits.event_queue_bytes)),
             sessions: Arc::new(Sessions::new(limits.max_background_commands)),
             manager,
@@ -98,6 +102,11 @@ impl Thread {
         &self.config
     }
 
+    /// Where it works.
+    pub(crate) fn directory(&self) -> &ThreadDirectory {
+        &self.directory
+    }
+
     /// What its model's provider is called.
     pub fn provider_id(&self) -> &str {
         self.core.config.provider.id()
@@ -105,7 +114,8 @@ impl Thread {
 
     /// What the thread's commands may touch.
     pub(crate) fn sandbox_policy(&self) -> SandboxPolicy {
-        self.core.sandbox_policy(&self.config)
+        let policy = self.core.sandbox_policy(&self.config);
+        SandboxPolicy { workspace_id: Some(self.directory.id().clone()), ..policy }
     }
 
     /// The same on this machine; none where its directories cannot be told.
@@ -334,9 +344,12 @@ impl Thread {
             ending.await;
         }
         let syncer = lock(&self.rollout).syncer();
-        if let Some(syncer) = syncer {
-            drop(tokio::task::spawn_blocking(syncer).await);
-        }
+        let thread = Arc::clone(&self);
+        let last = move || {
+            crate::temporary::remove(thread.core.config.launcher.surroundings(), thread.id);
+            syncer.map(|syncer| syncer())
+        };
+        drop(tokio::task::spawn_blocking(last).await);
     }
 }
 

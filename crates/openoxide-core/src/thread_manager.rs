@@ -4,7 +4,7 @@
 mod opening;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use openoxide_sandbox::{SandboxMode, SandboxPolicy};
 pub use self::opening::{Entrance, Pass, Ticket};
 use crate::changes::{Changes, ThreadChanges};
 use crate::context::Shell;
+use crate::directory::{ThreadDirectory, check_place};
 use crate::events::lock;
 use crate::rollout::restore::{self, Restored};
 use crate::rollout::{
@@ -22,6 +23,7 @@ use crate::rollout::{
 use crate::runner::Runner;
 use crate::thread::SHUTDOWN_LIMIT;
 use crate::thread_state::{ContextDue, State};
+use crate::tools::reading::ReadShares;
 use crate::tools::{Reach, Toolbox, Toolboxes};
 use crate::{ApprovalPolicy, Config, CoreError, Thread, ThreadConfig, ThreadId, ThreadSummary, Transcript, TurnId};
 
@@ -35,6 +37,8 @@ pub(crate) struct Core {
     confined: Mutex<Vec<SandboxMode>>,
     /// Turns that run.
     pub(crate) open_turns: AtomicUsize,
+    /// How many files are read at once, by principal.
+    pub(crate) reads: ReadShares,
     /// News of all threads.
     pub(crate) changes: Changes,
     /// Makes rollouts durable.
@@ -109,6 +113,7 @@ impl ThreadManager {
             toolboxes: Toolboxes::new(),
             confined: Mutex::default(),
             open_turns: AtomicUsize::new(0),
+            reads: ReadShares::new(),
             changes: Changes::default(),
             sync: Arc::default(),
             store,
@@ -137,18 +142,25 @@ impl ThreadManager {
     /// A new thread. Its directory is resolved against [`Config::cwd`] and must exist; a sandbox mode or approval
     /// policy that cannot be kept is refused by name. Nothing is written before its first turn.
     pub fn start_thread(self: &Arc<Self>, mut config: ThreadConfig) -> Result<Arc<Thread>, CoreError> {
-        config.cwd = usable_directory(&self.core.config.cwd, &config.cwd)?;
+        let directory = ThreadDirectory::resolve(&self.core.config.cwd, &config.cwd)?;
+        directory.path().clone_into(&mut config.cwd);
         if config.model.trim().is_empty() {
             return Err(CoreError::EmptyModel);
         }
-        self.core.config.ceiling.check(&config)?;
-        self.check_sandbox(&config)?;
+        self.check_config(&config)?;
         let id = ThreadId::new();
         let rollout = match &self.core.store {
             None => Rollout::Ephemeral,
             Some(store) => Rollout::Pending(Arc::clone(store), Box::new(SessionMeta::of(id, &config))),
         };
-        self.insert(id, config, State::new(Arc::default(), ContextDue::Everything), rollout)
+        self.insert(id, config, directory, State::new(Arc::default(), ContextDue::Everything), rollout)
+    }
+
+    /// Whether a thread may be run like this, here and today.
+    fn check_config(&self, config: &ThreadConfig) -> Result<(), CoreError> {
+        self.core.config.ceiling.check(config)?;
+        check_place(&config.cwd, config.sandbox, self.core.config.launcher.surroundings())?;
+        self.check_sandbox(config)
     }
 
     /// Refuses a mode that cannot be enforced here. Threads that only read do without commands then.
@@ -185,7 +197,7 @@ impl ThreadManager {
             _ => CoreError::Rollout { id, source },
         })?;
         let mut restored = self.restored(id, restore::restore(lines))?;
-        let config = self.config_of(&restored)?;
+        let (config, directory) = self.config_of(&restored)?;
         if let Some(turn) = restored.cut_off.take() {
             let (items, result) = restore::crash_ending(id, &restored, &turn);
             for item in items {
@@ -198,7 +210,7 @@ impl ThreadManager {
             written.map_err(|source| CoreError::Rollout { id, source })?;
             restored.results.push(result);
         }
-        self.insert(id, config, state_of(restored), Rollout::Open(writer))
+        self.insert(id, config, directory, state_of(restored), Rollout::Open(writer))
     }
 
     fn restored(&self, id: ThreadId, restored: Option<Restored>) -> Result<Restored, CoreError> {
@@ -213,14 +225,18 @@ impl ThreadManager {
     }
 
     /// What a thread ran with, if it still may.
-    fn config_of(&self, restored: &Restored) -> Result<ThreadConfig, CoreError> {
+    fn config_of(&self, restored: &Restored) -> Result<(ThreadConfig, ThreadDirectory), CoreError> {
         let meta = &restored.meta;
         let SessionMeta { cwd, base_instructions, developer_instructions, read_only_tools, overrides, owner, .. } =
             meta;
         let defaults = self.core.config.thread_defaults();
         let context = restored.context.as_ref();
+        let directory = ThreadDirectory::reopen(
+            context.map_or(cwd, |context| &context.cwd),
+            context.and_then(|context| context.directory.as_deref()),
+        )?;
         let config = ThreadConfig {
-            cwd: usable_directory(&self.core.config.cwd, context.map_or(cwd, |context| &context.cwd))?,
+            cwd: directory.path().to_owned(),
             model: context.map_or(defaults.model, |context| context.model.clone()),
             sandbox: context.map_or(defaults.sandbox, |context| context.sandbox),
             approval_policy: context.map_or(defaults.approval_policy, |context| context.approval_policy),
@@ -235,17 +251,16 @@ impl ThreadManager {
             max_steps: overrides.max_steps,
             owner: owner.as_deref().map(Arc::from),
         };
-        self.core.config.ceiling.check(&config)?;
-        self.check_sandbox(&config)?;
-        Ok(config)
+        self.check_config(&config)?;
+        Ok((config, directory))
     }
 
     /// A new thread that can only read and knows what the given one knew when its last turn ended; the given one
     /// stays as it is, also where another process has it. The new thread is kept in memory only. Blocks for as long as
     /// the disk takes where the given one is not in memory.
     pub fn fork_for_query(self: &Arc<Self>, id: ThreadId) -> Result<Arc<Thread>, CoreError> {
-        let (history, config) = match self.in_memory(id) {
-            Some(source) => (source.finished_history(), source.config().clone()),
+        let (history, (config, directory)) = match self.in_memory(id) {
+            Some(source) => (source.finished_history(), (source.config().clone(), source.directory().share())),
             None => {
                 let restored = self.restored(id, restore::restore(self.lines_of(id)?))?;
                 let config = self.config_of(&restored)?;
@@ -261,7 +276,7 @@ impl ThreadManager {
             ..config
         };
         self.check_sandbox(&config)?;
-        self.insert(ThreadId::new(), config, State::new(history, context_due), Rollout::Ephemeral)
+        self.insert(ThreadId::new(), config, directory, State::new(history, context_due), Rollout::Ephemeral)
     }
 
     /// The threads that are kept and `wanted`, the one used last first, at most so many. Those in directories that the
@@ -308,11 +323,13 @@ impl ThreadManager {
         &self,
         id: ThreadId,
         config: ThreadConfig,
+        directory: ThreadDirectory,
         state: State,
         rollout: Rollout,
     ) -> Result<Arc<Thread>, CoreError> {
         let max = self.core.config.limits.max_threads;
-        let thread = Arc::new(Thread::new(Arc::clone(&self.core), Weak::clone(&self.this), id, config, state, rollout));
+        let (core, manager) = (Arc::clone(&self.core), Weak::clone(&self.this));
+        let thread = Arc::new(Thread::new(core, manager, id, config, directory, state, rollout));
         let mut threads = lock(&self.threads);
         if threads.len() >= max && self.core.store.is_some() {
             // Those on which nothing happens can be loaded again.
@@ -426,13 +443,4 @@ pub fn fork_rollout(store: &dyn ThreadStore, id: ThreadId, turn: Option<TurnId>)
     }
     writer.syncer().and_then(|sync| sync()).map_err(failed)?;
     Ok(fork)
-}
-
-fn usable_directory(base: &Path, wanted: &Path) -> Result<PathBuf, CoreError> {
-    let path = base.join(wanted);
-    match std::fs::metadata(&path) {
-        Ok(metadata) if metadata.is_dir() => Ok(path),
-        Ok(_) => Err(CoreError::CwdNotADirectory { path }),
-        Err(source) => Err(CoreError::CwdUnusable { path, source }),
-    }
 }

@@ -7,10 +7,10 @@ mod apply_patch;
 mod args;
 mod exec_command;
 mod grep;
-mod hidden;
 mod list_dir;
 pub(crate) mod output;
 mod read_file;
+pub(crate) mod reading;
 mod request_user_input;
 mod update_plan;
 mod view_image;
@@ -24,7 +24,9 @@ use futures_util::future::BoxFuture;
 use openoxide_model::ToolSpec;
 
 use self::args::Args;
+use self::output::StopFlag;
 use crate::diff::{Before, TurnDiff};
+use crate::directory::Reader;
 use crate::events::lock;
 use crate::turn::step::{CallOutcome, Prepared, ToolCall, refused_item};
 use crate::{Event, ItemStatus, Thread, TurnId, TurnItemKind};
@@ -125,6 +127,8 @@ pub(crate) struct ToolContext {
     pub(crate) turn_id: TurnId,
     pub(crate) call_id: String,
     pub(crate) diff: Arc<Mutex<TurnDiff>>,
+    /// Held while a command of the turn is made ready, so that commands start in the order of their calls.
+    pub(crate) starts: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl ToolContext {
@@ -133,20 +137,16 @@ impl ToolContext {
         self.thread.config().cwd.join(path)
     }
 
-    /// What the thread's own tools do not read, as its commands cannot: credentials, and the agent's own files.
-    fn hidden(&self) -> Vec<PathBuf> {
-        let policy = self.thread.sandbox_policy();
-        // A workspace that has gone hides nothing and is told where it is used.
-        policy.hidden(self.thread.core.config.launcher.surroundings())
-    }
-
     /// Notes what the thread's directory holds, before the turn's first command that may write runs.
     async fn look_before(&self) {
         let looked = Arc::clone(&lock(&self.diff).looked);
         let look = || async {
-            let (root, hidden) = (self.thread.config().cwd.clone(), self.hidden());
-            let look = move || Before::look(&root, hidden);
-            if let Ok(Some(before)) = tokio::task::spawn_blocking(look).await {
+            let thread = Arc::clone(&self.thread);
+            let look = move |_: &StopFlag| {
+                let workspace = thread.hold_directory().ok()?;
+                Before::look(thread.view(workspace, Reader::Server))
+            };
+            if let Ok(Some(before)) = reading::blocking(&self.thread, look).await {
                 lock(&self.diff).set_before(before);
             }
         };
@@ -205,12 +205,12 @@ pub(crate) async fn prepare(context: ToolContext, plan: &mut Plan) -> Prepared {
         Plan::Exec(exec) => exec.prepared(&context),
         Plan::Stdin(stdin) => stdin.prepared(&context),
         Plan::Patch(patch) => patch.prepare(&context).await,
-        Plan::ReadFile(read) => reading(&context, read_file::NAME, read.summary()),
-        Plan::ListDir(list) => reading(&context, list_dir::NAME, list.summary()),
-        Plan::Grep(grep) => reading(&context, grep::NAME, grep.summary()),
-        Plan::ViewImage(view) => reading(&context, view_image::NAME, view.summary()),
+        Plan::ReadFile(read) => prepared(&context, read_file::NAME, read.summary()),
+        Plan::ListDir(list) => prepared(&context, list_dir::NAME, list.summary()),
+        Plan::Grep(grep) => prepared(&context, grep::NAME, grep.summary()),
+        Plan::ViewImage(view) => prepared(&context, view_image::NAME, view.summary()),
         Plan::RequestUserInput(request) => request.prepared(&context),
-        Plan::UpdatePlan(_) => reading(&context, update_plan::NAME, "updating the plan".to_owned()),
+        Plan::UpdatePlan(_) => prepared(&context, update_plan::NAME, "updating the plan".to_owned()),
     }
 }
 
@@ -236,15 +236,15 @@ pub(crate) fn run(context: ToolContext, plan: Plan, item_id: u64) -> BoxFuture<'
         Plan::Patch(patch) => patch.run(context).boxed(),
         Plan::ReadFile(read) => {
             let summary = read.summary();
-            read_in_background(context, read_file::NAME, summary, move |_| read.run()).boxed()
+            reading::run(context, read_file::NAME, summary, move |view, _| read.run(view)).boxed()
         }
         Plan::ListDir(list) => {
             let summary = list.summary();
-            read_in_background(context, list_dir::NAME, summary, move |_| list.run()).boxed()
+            reading::run(context, list_dir::NAME, summary, move |view, stop| list.run(view, stop)).boxed()
         }
         Plan::Grep(grep) => {
             let summary = grep.summary();
-            read_in_background(context, grep::NAME, summary, move |stop| grep.run(stop)).boxed()
+            reading::run(context, grep::NAME, summary, move |view, stop| grep.run(view, stop)).boxed()
         }
         Plan::ViewImage(view) => view.run(context).boxed(),
         Plan::RequestUserInput(request) => futures_util::future::ready(request.run(&context)).boxed(),
@@ -257,25 +257,6 @@ pub(crate) fn refused(call: &ToolCall, message: String) -> Prepared {
     Prepared::Refused { message, item: refused_item(call), later: false }
 }
 
-fn reading(context: &ToolContext, name: &str, summary: String) -> Prepared {
+fn prepared(context: &ToolContext, name: &str, summary: String) -> Prepared {
     Prepared::Ready { item: context.tool_item(name, summary, ItemStatus::InProgress), question: None, exclusive: false }
-}
-
-/// Runs blocking reading work on a thread for it. Dropping the future tells the work to stop.
-async fn read_in_background(
-    context: ToolContext,
-    name: &'static str,
-    summary: String,
-    work: impl FnOnce(&output::StopFlag) -> Result<String, String> + Send + 'static,
-) -> CallOutcome {
-    let stop = output::StopFlag::default();
-    let _stops_when_dropped = stop.on_drop();
-    let limit = context.output_limit();
-    let done = tokio::task::spawn_blocking(move || work(&stop)).await;
-    let (text, status) = match done {
-        Ok(Ok(text)) => (text, ItemStatus::Completed),
-        Ok(Err(text)) => (text, ItemStatus::Failed),
-        Err(_) => (format!("`{name}` failed inside; try it another way."), ItemStatus::Failed),
-    };
-    CallOutcome::plain(output::truncate(&text, limit), context.tool_item(name, summary, status))
 }

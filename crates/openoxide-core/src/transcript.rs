@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use openoxide_display::visible_text;
 use openoxide_model::{HistoryItem, Role};
-use openoxide_sandbox::visible_text;
 
 use crate::instructions::is_ours;
 use crate::{EventRecord, RolloutItem, RolloutLine, TurnStatusRecord};

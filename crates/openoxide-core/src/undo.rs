@@ -1,14 +1,16 @@
 //! Taking back what one turn changed on disk, by what its rollout says of it: file by file, and only where a file still is
 //! as the turn left it. Whatever was changed since is left alone and named.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use openoxide_apply_patch::{FileOp, Patch};
+use openoxide_apply_patch::{Base, FileOp, MAX_FILE_BYTES, Patch};
 use openoxide_model::{HistoryItem, Role};
+use openoxide_sandbox::Workspace;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::files::{FileView, Links, OpenError};
 use crate::rollout::{EventRecord, RolloutItem, ThreadStore};
 use crate::{CoreError, RolloutLine, ThreadId, TurnId, instructions};
 
@@ -16,6 +18,7 @@ use crate::{CoreError, RolloutLine, ThreadId, TurnId, instructions};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRecord {
     /// Absolute.
+    #[serde(with = "crate::path_text")]
     pub path: PathBuf,
     /// What it held before; none where there was no such file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -23,6 +26,9 @@ pub struct FileRecord {
     /// The SHA-256 of what it held afterwards, in hex; none where there is no such file any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
+    /// Its permissions before; none where there was no such file, and in rollouts written before that was noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u32>,
     /// Whether that is all that is needed to take it back: not for files that are no text, or too large.
     pub is_kept: bool,
 }
@@ -63,10 +69,14 @@ pub fn undo_turn(
     let (mut writer, lines) = store.open(id).map_err(failed)?;
     let (turn_id, files) = changes_of(&lines, turn).ok_or(CoreError::NothingToUndo { id })?;
     let root = cwd_of(&lines).ok_or(CoreError::NothingToUndo { id })?;
+    // The path was without links when the turn ran, and a link in it now would lead somewhere else.
+    let workspace = Workspace::open(&root, None).map_err(|source| CoreError::DirectoryChanged { source })?;
+    let base = Base { directory: workspace.try_clone().map_err(failed)?, path: root.clone() };
+    let view = FileView::new(Arc::new(workspace), Vec::new());
     let mut undone = Undone { turn_id, restored: Vec::new(), left: Vec::new() };
     let mut hunks = Vec::new();
     for file in files {
-        match plan(&root, &file) {
+        match plan(&view, &file) {
             Ok(()) => {
                 hunks.extend(operations(&file, hunks.len()));
                 undone.restored.push(file.path);
@@ -78,7 +88,8 @@ pub fn undo_turn(
         return Ok(undone);
     }
     // The patch writer looks at every file again, follows no link, and writes all or none.
-    let applied = Patch { hunks }.verify(&root).and_then(openoxide_apply_patch::VerifiedPatch::apply);
+    let verified = Patch { hunks }.verify_where(&root, Some(base), &|_| true);
+    let applied = verified.and_then(openoxide_apply_patch::VerifiedPatch::apply);
     applied.map_err(|error| CoreError::Undo { id, reason: error.to_string() })?;
     let note = HistoryItem::Message { role: Role::User, text: instructions::undone_note(&undone.restored) };
     writer.append(&RolloutItem::ResponseItem(note.into())).map_err(failed)?;
@@ -102,27 +113,31 @@ fn cwd_of(lines: &[RolloutLine]) -> Option<PathBuf> {
 }
 
 /// Whether a file can be taken back, or why not.
-fn plan(root: &Path, file: &FileRecord) -> Result<(), &'static str> {
-    if !file.path.starts_with(root) {
+fn plan(view: &FileView, file: &FileRecord) -> Result<(), &'static str> {
+    let Ok(below) = file.path.strip_prefix(view.workspace().path()) else {
         return Err("it is outside of the thread's directory");
-    }
+    };
     if !file.is_kept {
-        return Err("what it held before was not kept: it is no text, or too large");
+        return Err("what it held before was not kept: it is no text, too large, or ignored by version control");
     }
-    let now = match fs::symlink_metadata(&file.path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Ok(metadata) if metadata.is_file() => {
-            Some(fs::read_to_string(&file.path).map_err(|_| "it cannot be read as text any more")?)
+    let root = view.open_workspace().map_err(|_| "the thread's directory cannot be opened")?;
+    let now = match view.file_beneath(&root, below, Links::Refused) {
+        Err(OpenError::NotFound) => None,
+        Ok(now) => {
+            let bytes = now.read_whole(MAX_FILE_BYTES).map_err(|_| "it cannot be read")?;
+            let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+            Some(text.ok_or("it cannot be read as text any more")?)
         }
-        _ => return Err("it is no file any more"),
+        Err(OpenError::Link) => return Err("a symbolic link stands on the way to it"),
+        Err(_) => return Err("it is no file any more"),
     };
     if now.map(|text| hash(&text)) == file.after { Ok(()) } else { Err("it was changed since") }
 }
 
-/// What makes the file what it was. Deleting and adding one file replaces its content and keeps its mode.
+/// What makes the file what it was, its permissions included.
 fn operations(file: &FileRecord, count: usize) -> Vec<FileOp> {
-    let path = file.path.to_string_lossy().into_owned();
+    let (path, mode) = (file.path.clone(), file.mode);
     let delete = file.after.as_ref().map(|_| FileOp::Delete { line: count + 1, path: path.clone() });
-    let add = file.before.clone().map(|content| FileOp::Add { line: count + 2, path, content });
+    let add = file.before.clone().map(|content| FileOp::Add { line: count + 2, path, content, mode });
     delete.into_iter().chain(add).collect()
 }

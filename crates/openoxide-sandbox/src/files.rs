@@ -30,6 +30,8 @@ pub struct FileView {
     workspace: Arc<Workspace>,
     hidden: Arc<[PathBuf]>,
     private_tmp: Option<PathBuf>,
+    /// Beneath which directories those above the workspace lie that may be opened; none means anywhere.
+    above: Option<Arc<[PathBuf]>>,
 }
 
 /// Which links a look-up beneath a directory follows.
@@ -97,6 +99,9 @@ pub enum OpenError {
     /// It is hidden from the model: a credential, or the agent's own.
     #[error("it holds credentials or belongs to the agent itself")]
     Hidden,
+    /// It lies above what may be looked at.
+    #[error("it lies above the directories that the operator of this server allows")]
+    Beyond,
     /// It is made up by the kernel.
     #[error("it is no file on disk but a part of `/proc` or `/sys`; run a command if it is needed")]
     Kernel,
@@ -137,13 +142,20 @@ impl FileView {
     /// A view that starts at a workspace and does not show what is hidden (absolute paths without links).
     #[must_use]
     pub fn new(workspace: Arc<Workspace>, hidden: Vec<PathBuf>) -> Self {
-        Self { workspace, hidden: hidden.into(), private_tmp: None }
+        Self { workspace, hidden: hidden.into(), private_tmp: None, above: None }
     }
 
     /// The same with a directory in the place of `/tmp`, as the thread's commands see it.
     #[must_use]
     pub fn with_private_tmp(mut self, directory: Option<PathBuf>) -> Self {
         self.private_tmp = directory;
+        self
+    }
+
+    /// The same with [`FileView::open_parent`] held beneath some directories (absolute, without links).
+    #[must_use]
+    pub fn with_parents_beneath(mut self, directories: Option<Vec<PathBuf>>) -> Self {
+        self.above = directories.map(Into::into);
         self
     }
 
@@ -260,7 +272,10 @@ impl FileView {
         }
         let flags = PLACE | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         match self.judge(rustix::fs::openat(&directory.directory, c"..", flags, Mode::empty())?)? {
-            Opened::Directory(parent) => Ok(parent),
+            Opened::Directory(parent) => match &self.above {
+                Some(above) if !above.iter().any(|root| parent.path.starts_with(root)) => Err(OpenError::Beyond),
+                _ => Ok(parent),
+            },
             Opened::File(_) => Err(OpenError::NotDirectory),
         }
     }

@@ -34,7 +34,6 @@ mod running;
 mod spec;
 mod supervisor;
 mod terminal;
-mod visible;
 mod workspace;
 
 pub use attached::Survey;
@@ -49,7 +48,6 @@ pub use policy::{Confinement, PROTECTED_NAMES, SandboxPolicy, Surroundings, Work
 pub use refusal::{Tried, mend};
 pub use running::{ExitStatus, RunningCommand, WaitOutcome};
 pub use spec::{CommandSpec, DEFAULT_OUTPUT_LIMIT};
-pub use visible::{is_deceptive, visible, visible_text};
 pub use workspace::{DirectoryId, Workspace, WorkspaceError};
 
 /// The hidden first argument under which the binary is the supervisor of one command.

@@ -184,6 +184,14 @@ impl Workspace {
         Self::open(&self.path, Some(&self.id)).map(drop)
     }
 
+    /// Another descriptor of it.
+    ///
+    /// # Errors
+    /// No more descriptors can be had.
+    pub fn try_clone(&self) -> io::Result<OwnedFd> {
+        self.directory.try_clone()
+    }
+
     /// Where it lay when it was opened: absolute, without links.
     #[must_use]
     pub fn path(&self) -> &Path {

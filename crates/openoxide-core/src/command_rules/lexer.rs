@@ -175,7 +175,7 @@ fn is_plain(c: char) -> bool {
 }
 
 fn is_deceptive(c: char) -> bool {
-    openoxide_sandbox::is_deceptive(c)
+    openoxide_display::is_deceptive(c)
 }
 
 fn refused(c: char) -> String {

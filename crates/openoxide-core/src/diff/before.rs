@@ -5,11 +5,13 @@
 //! only that they changed is told.
 
 use std::collections::HashMap;
-use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::PathBuf;
 
-use ignore::WalkBuilder;
+use rustix::fs::Stat;
+
+use crate::files::walk::{Choice, Found, Walk};
+use crate::files::{FileView, repository};
 
 /// The most files of a directory that is looked at.
 const MAX_FILES: usize = 5_000;
@@ -22,13 +24,9 @@ const MAX_FILE: u64 = 256 << 10;
 const MAX_TOTAL: u64 = 8 << 20;
 
 /// A directory at one moment.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Before {
-    /// As changes are told.
-    shown: PathBuf,
-    /// The same without links.
-    root: PathBuf,
-    hidden: Vec<PathBuf>,
+    view: FileView,
     files: HashMap<PathBuf, Seen>,
 }
 
@@ -37,16 +35,19 @@ struct Seen {
     stamp: Stamp,
     /// None where it is no text, or too much.
     text: Option<String>,
+    mode: u32,
 }
 
 /// What tells that a file is another, or was written.
-type Stamp = (u64, u64, u64, i64, i64, i64, i64);
+type Stamp = (u64, u64, i64, i64, u64, i64, u64, u32);
 
 /// A file that is not as it was.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Changed {
     pub(crate) path: PathBuf,
     pub(crate) content: Content,
+    /// Its permissions before; none where there was no file.
+    pub(crate) mode: Option<u32>,
 }
 
 /// What is known of a changed file's content.
@@ -59,99 +60,120 @@ pub(crate) enum Content {
 }
 
 impl Before {
-    /// Looks at a directory; `hidden` is without links. None where it is too large. Blocks on the disk.
-    pub(crate) fn look(shown: &Path, hidden: Vec<PathBuf>) -> Option<Self> {
-        let root = shown.canonicalize().ok()?;
-        let mut before = Self { shown: shown.to_owned(), root, hidden, files: HashMap::new() };
+    /// Looks at the view's workspace. None where it is too large. Blocks on the disk.
+    pub(crate) fn look(view: FileView) -> Option<Self> {
+        let mut before = Self { view, files: HashMap::new() };
         let mut room = MAX_TOTAL;
-        for (path, metadata) in before.walk()? {
-            let text = read_text(&path, &metadata, &mut room);
-            before.files.insert(path, Seen { stamp: stamp(&metadata), text });
-        }
+        let mut files = HashMap::new();
+        walk(&before.view, |found, stat| {
+            let text = read_text(&before.view, &found, &stat, &mut room);
+            files.insert(found.path(), Seen { stamp: stamp(&stat), text, mode: mode(&stat) });
+        })?;
+        before.files = files;
         Some(before)
     }
 
     /// What is different now, in the order of paths. None where the directory has become too large. Blocks on the disk.
-    pub(crate) fn changes(mut self) -> Option<Vec<Changed>> {
+    pub(crate) fn changes(self) -> Option<Vec<Changed>> {
+        let Self { view, mut files } = self;
         let mut room = MAX_TOTAL;
         let mut changes = Vec::new();
-        for (path, metadata) in self.walk()? {
-            let content = match self.files.remove(&path) {
-                Some(seen) if seen.stamp == stamp(&metadata) => continue,
-                Some(Seen { text: Some(old), .. }) => match read_text(&path, &metadata, &mut room) {
-                    Some(new) if new == old => continue,
+        walk(&view, |found, stat| {
+            let path = found.path();
+            let before = files.remove(&path);
+            let was = before.as_ref().map(|seen| seen.mode);
+            let content = match before {
+                Some(seen) if seen.stamp == stamp(&stat) => return,
+                Some(Seen { text: Some(old), .. }) => match read_text(&view, &found, &stat, &mut room) {
+                    Some(new) if new == old => return,
                     Some(new) => Content::Known(Some(old), Some(new)),
                     None => Content::Opaque,
                 },
                 Some(Seen { text: None, .. }) => Content::Opaque,
-                None => match read_text(&path, &metadata, &mut room) {
+                None => match read_text(&view, &found, &stat, &mut room) {
                     Some(new) => Content::Known(None, Some(new)),
                     None => Content::Opaque,
                 },
             };
-            changes.push(Changed { path, content });
-        }
-        let gone = std::mem::take(&mut self.files)
-            .into_iter()
-            .filter(|(path, _)| path.symlink_metadata().is_err())
-            .map(|(path, seen)| {
-                let content = seen.text.map_or(Content::Opaque, |old| Content::Known(Some(old), None));
-                Changed { path, content }
-            });
+            changes.push(Changed { path, content, mode: was });
+        })?;
+        let root = view.open_workspace().ok()?;
+        let is_gone = |path: &PathBuf| {
+            let below = path.strip_prefix(root.path()).unwrap_or(path);
+            let directory = below.parent().map(|parent| view.directory_beneath(&root, parent));
+            let name = below.file_name().unwrap_or(OsStr::new("."));
+            !matches!(directory.and_then(Result::ok).map(|directory| directory.stat(name)), Some(Ok(Some(_))))
+        };
+        let gone = files.into_iter().filter(|(path, _)| is_gone(path)).map(|(path, seen)| {
+            let content = seen.text.map_or(Content::Opaque, |old| Content::Known(Some(old), None));
+            Changed { path, content, mode: Some(seen.mode) }
+        });
         changes.extend(gone);
-        for change in &mut changes {
-            if let Ok(rest) = change.path.strip_prefix(&self.root) {
-                change.path = self.shown.join(rest);
-            }
-        }
         changes.sort_by(|a, b| a.path.cmp(&b.path));
         Some(changes)
     }
+}
 
-    fn walk(&self) -> Option<Vec<(PathBuf, Metadata)>> {
-        let hidden = self.hidden.clone();
-        let walk = WalkBuilder::new(&self.root)
-            .hidden(false)
-            .require_git(false)
-            .parents(true)
-            .filter_entry(move |entry| entry.file_name() != ".git" && !hidden.iter().any(|path| path == entry.path()))
-            .build();
-        let mut found = Vec::new();
-        for (count, entry) in walk.flatten().enumerate() {
-            if count == MAX_ENTRIES {
-                return None;
-            }
-            let Ok(metadata) = entry.metadata() else { continue };
-            if !metadata.is_file() {
-                continue;
-            }
-            if found.len() == MAX_FILES {
-                return None;
-            }
-            found.push((entry.into_path(), metadata));
+/// Goes through the files that version control would not ignore; none where there are too many.
+fn walk(view: &FileView, mut act: impl FnMut(Found, Stat)) -> Option<()> {
+    let above = repository::path_to_workspace(view).ok()?;
+    let choice = Choice { skips_git: true, ..Choice::default() };
+    let mut walk = Walk::new(view, view.open_workspace().ok()?, &above, choice);
+    let mut count = 0;
+    while let Some(found) = walk.next() {
+        if walk.seen() > MAX_ENTRIES || count == MAX_FILES {
+            return None;
         }
-        Some(found)
+        count += 1;
+        if let Some(stat) = found.stat() {
+            act(found, stat);
+        }
     }
+    (walk.seen() <= MAX_ENTRIES && walk.left_out().1.is_empty()).then_some(())
 }
 
-fn stamp(metadata: &Metadata) -> Stamp {
-    let time = (metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec());
-    (metadata.dev(), metadata.ino(), metadata.len(), time.0, time.1, time.2, time.3)
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_lossless,
+    clippy::cast_sign_loss,
+    reason = "the types differ between systems"
+)]
+fn stamp(stat: &Stat) -> Stamp {
+    let times = (stat.st_mtime as i64, stat.st_mtime_nsec as u64, stat.st_ctime as i64, stat.st_ctime_nsec as u64);
+    let (device, inode, size) = (stat.st_dev as u64, stat.st_ino as u64, stat.st_size as i64);
+    (device, inode, size, times.0, times.1, times.2, times.3, stat.st_mode as u32)
 }
 
-fn read_text(path: &Path, metadata: &Metadata, room: &mut u64) -> Option<String> {
-    let size = metadata.len();
+/// The permissions of a file.
+#[allow(clippy::unnecessary_cast, clippy::cast_lossless, reason = "the type differs between systems")]
+fn mode(stat: &Stat) -> u32 {
+    stat.st_mode as u32 & 0o7777
+}
+
+fn read_text(view: &FileView, found: &Found, stat: &Stat, room: &mut u64) -> Option<String> {
+    let size = u64::try_from(stat.st_size).unwrap_or(0);
     if size > MAX_FILE || size > *room {
         return None;
     }
-    let text = String::from_utf8(fs::read(path).ok()?).ok().filter(|text| !text.contains('\0'))?;
+    let bytes = found.open(view).ok()?.read_whole(MAX_FILE).ok().flatten()?;
+    let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))?;
     *room = room.saturating_sub(text.len() as u64);
     Some(text)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use openoxide_sandbox::Workspace;
+
     use super::*;
+
+    fn look(root: &Path, hidden: Vec<PathBuf>) -> Option<Before> {
+        Before::look(FileView::new(Arc::new(Workspace::resolve(root).unwrap()), hidden))
+    }
 
     fn known(old: Option<&str>, new: Option<&str>) -> Content {
         Content::Known(old.map(str::to_owned), new.map(str::to_owned))
@@ -170,7 +192,7 @@ mod tests {
             write(name, b"old\n");
         }
         write("binary", b"\0\x01");
-        let before = Before::look(&root, vec![root.join("secret")]).unwrap();
+        let before = look(&root, vec![root.join("secret")]).unwrap();
         for name in ["touched", "secret/key"] {
             write(name, b"old\n");
         }
@@ -202,6 +224,6 @@ mod tests {
         for number in 0..=MAX_FILES {
             fs::write(dir.path().join(number.to_string()), "").unwrap();
         }
-        assert!(Before::look(dir.path(), Vec::new()).is_none());
+        assert!(look(dir.path(), Vec::new()).is_none());
     }
 }

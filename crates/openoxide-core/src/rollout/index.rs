@@ -41,6 +41,7 @@ pub struct ThreadSummary {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Entry {
     id: ThreadId,
+    #[serde(with = "crate::path_text")]
     cwd: PathBuf,
     prompt: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -155,6 +155,7 @@ mod tests {
 
     fn begun(turn_id: TurnId) -> RolloutLine {
         let context = TurnContext {
+            directory: None,
             turn_id,
             cwd: "/w".into(),
             model: "m".into(),

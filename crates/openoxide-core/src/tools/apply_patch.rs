@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use openoxide_apply_patch::{Change, ChangeKind, Patch, VerifiedPatch};
+use openoxide_apply_patch::{Base, Change, ChangeKind, Patch, VerifiedPatch};
 use openoxide_model::ToolSpec;
 use openoxide_sandbox::Confinement;
 
-use super::ToolContext;
+use super::{ToolContext, reading};
 use crate::approvals::Question;
 use crate::diff::{TurnDiff, relative};
+use crate::directory::Reader;
 use crate::events::lock;
 use crate::turn::step::{CallOutcome, Prepared};
-use crate::{ApprovalAction, FileChange, FileChangeKind, ItemStatus, TurnItemKind};
+use crate::{ApprovalAction, FileChange, FileChangeKind, ItemStatus, Thread, TurnItemKind};
 
 /// Its name.
 pub(super) const NAME: &str = "apply_patch";
@@ -56,9 +57,10 @@ impl ApplyPatch {
     pub(super) async fn prepare(&mut self, context: &ToolContext) -> Prepared {
         let (patch, root, shown_root) =
             (Arc::clone(&self.patch), self.root.clone(), context.thread.config().cwd.clone());
-        let confinement = context.thread.confinement();
-        let checked = tokio::task::spawn_blocking(move || {
-            let verified = verify(&patch, &root, confinement.as_ref())?;
+        let thread = Arc::clone(&context.thread);
+        let checked = reading::blocking(&context.thread, move |_| {
+            let confinement = thread.confinement();
+            let verified = verify(&thread, &patch, &root, confinement.as_ref())?;
             // A sandbox that cannot be told lets nothing be written.
             let leaves_sandbox = confinement.is_none_or(|confinement| reaches_beyond(&confinement, verified.changes()));
             let changes: Vec<FileChange> =
@@ -91,9 +93,10 @@ impl ApplyPatch {
         let (patch, root, shown) = (Arc::clone(&self.patch), self.root.clone(), self.diff.clone());
         let (turn_diff, thread_root) = (Arc::clone(&context.diff), context.thread.config().cwd.clone());
         // The blocking thread notes the changes itself, so that they are known even if nobody waits for it any more.
-        let confinement = context.thread.confinement();
+        let thread = Arc::clone(&context.thread);
         let done = tokio::task::spawn_blocking(move || {
-            let verified = verify(&patch, &root, confinement.as_ref())?;
+            let confinement = thread.confinement();
+            let verified = verify(&thread, &patch, &root, confinement.as_ref())?;
             if verified.unified_diff() != shown {
                 return Err("a file of it was changed by something else at this moment".to_owned());
             }
@@ -117,10 +120,20 @@ impl ApplyPatch {
     }
 }
 
-/// Checks a patch against the files, of which those that the sandbox hides are not read.
-fn verify(patch: &Patch, root: &Path, confinement: Option<&Confinement>) -> Result<VerifiedPatch, String> {
-    let may_read = |path: &Path| confinement.is_none_or(|confinement| !confinement.hides(path));
-    patch.verify_where(root, &may_read).map_err(|error| error.to_string())
+/// Checks a patch against the files, from the thread's directory as it is held. Those that the thread may not see are not
+/// read.
+fn verify(
+    thread: &Thread,
+    patch: &Patch,
+    root: &Path,
+    confinement: Option<&Confinement>,
+) -> Result<VerifiedPatch, String> {
+    let workspace = thread.hold_directory().map_err(|error| error.to_string())?;
+    let directory = workspace.try_clone().map_err(|error| error.to_string())?;
+    let base = Base { directory, path: workspace.path().to_owned() };
+    let view = thread.view(workspace, Reader::Tool);
+    let may_read = |path: &Path| !view.hides(path) && confinement.is_none_or(|confinement| !confinement.hides(path));
+    patch.verify_where(root, Some(base), &may_read).map_err(|error| error.to_string())
 }
 
 /// Whether any of the changes lies where the sandbox would not let a command write.

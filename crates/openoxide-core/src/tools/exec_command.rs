@@ -1,16 +1,19 @@
 //! `exec_command`: one shell command, waited for up to its yield and then left running in the background.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use openoxide_display::quote_path;
 use openoxide_model::ToolSpec;
-use openoxide_sandbox::{CommandSpec, ExitStatus, SandboxMode, SandboxPolicy, WaitOutcome};
+use openoxide_sandbox::{CommandSpec, ExitStatus, SandboxMode, SandboxPolicy, WaitOutcome, Workspace};
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::args::Args;
-use super::output::{Capture, bytes_of, truncate};
+use super::output::{Capture, StopFlag, bytes_of, truncate};
+use super::reading::{self, NoAnswer};
 use super::{Plan, ToolContext, apply_patch};
 use crate::approvals::Question;
 use crate::runner::Running;
@@ -69,9 +72,6 @@ pub(super) fn plan(context: &ToolContext, args: &mut Args) -> Result<Plan, Strin
     let command = args.text("cmd")?;
     let workdir = args.optional_text("workdir")?.unwrap_or_default();
     let cwd = context.resolve(&workdir);
-    if !cwd.is_dir() {
-        return Err(format!("`workdir` {} is not an existing directory.", cwd.display()));
-    }
     if let Some(patch) = openoxide_apply_patch::extract_from_shell(&command) {
         let root = patch.workdir.map_or_else(|| cwd.clone(), |directory| cwd.join(directory));
         return apply_patch::ApplyPatch::at(root, &patch.patch).map(Plan::Patch);
@@ -140,12 +140,24 @@ impl ExecCommand {
     pub(super) async fn run(self, context: ToolContext, item_id: u64) -> CallOutcome {
         let began = Instant::now();
         let thread = &context.thread;
+        let not_started = |why: String| {
+            let item = self.item(&context, None, String::new(), began.elapsed(), ItemStatus::Failed);
+            CallOutcome::plain(format!("The command could not be started: {why}."), item)
+        };
+        let turn_to_start = Arc::clone(&context.starts).lock_owned().await;
+        let Place { workspace, temporary } = match place(&context, self.cwd.clone()).await {
+            Ok(place) => place,
+            Err(why) => return not_started(why),
+        };
+        let mut env = thread.core.config.child_env.clone();
+        env.extend(temporary.clone().map(|path| (OsString::from("TMPDIR"), path.into_os_string())));
+        let policy = if self.escalated { SandboxPolicy::full_access() } else { thread.sandbox_policy() };
         let spec = CommandSpec {
             argv: self.argv.clone(),
             cwd: self.cwd.clone(),
-            env: thread.core.config.child_env.clone(),
+            env,
             tty: self.tty,
-            policy: if self.escalated { SandboxPolicy::full_access() } else { thread.sandbox_policy() },
+            policy: SandboxPolicy { temporary, ..policy },
             output_limit: CAPTURE_LIMIT,
             thread_marker: Some(thread.id().to_string()),
         };
@@ -153,16 +165,20 @@ impl ExecCommand {
         if spec.policy.mode != SandboxMode::ReadOnly && !self.only_reads() {
             context.look_before().await;
         }
-        let command = match thread.core.runner.spawn(spec).await {
+        let starting = thread.core.runner.spawn(spec);
+        drop(turn_to_start);
+        let command = match starting.await {
             Ok(command) => command,
-            Err(error) => {
-                let output = format!("The command could not be started: {error}.");
-                let item = self.item(&context, None, String::new(), began.elapsed(), ItemStatus::Failed);
-                return CallOutcome::plain(output, item);
-            }
+            Err(why) => return not_started(why),
         };
-        let session =
-            thread.sessions.add(Arc::clone(&command), self.argv.clone(), self.cwd.clone(), confined, context.turn_id);
+        let session = thread.sessions.add(
+            Arc::clone(&command),
+            self.argv.clone(),
+            self.cwd.clone(),
+            confined,
+            context.turn_id,
+            workspace,
+        );
         let mut capture = Capture::new(CAPTURE_LIMIT);
         let exit = follow(&*command, self.wait, &mut capture, |delta| context.emit_delta(item_id, delta)).await;
         let text = capture.text();
@@ -220,6 +236,30 @@ impl ExecCommand {
             duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             status,
         }
+    }
+}
+
+/// What a command works in.
+struct Place {
+    workspace: Arc<Workspace>,
+    temporary: Option<PathBuf>,
+}
+
+/// Opens the thread's directory once more and sees to its temporary one, on a thread for that.
+async fn place(context: &ToolContext, cwd: PathBuf) -> Result<Place, String> {
+    let thread = Arc::clone(&context.thread);
+    let work = move |_: &StopFlag| {
+        let workspace = thread.hold_directory().map_err(|error| error.to_string())?;
+        if !cwd.is_dir() {
+            return Err(format!("`workdir` {} is not an existing directory", quote_path(&cwd)));
+        }
+        let temporary = thread.temporary_directory().map_err(|error| error.to_string())?;
+        Ok(Place { workspace, temporary })
+    };
+    match reading::blocking(&context.thread, work).await {
+        Ok(place) => place,
+        Err(NoAnswer::Failed) => Err("looking at its directory failed inside".to_owned()),
+        Err(NoAnswer::Late) => Err("its directory does not answer".to_owned()),
     }
 }
 

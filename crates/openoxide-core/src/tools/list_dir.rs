@@ -1,14 +1,15 @@
 //! `list_dir`: what is in a directory, some levels deep.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use openoxide_display::quote_path;
 use openoxide_model::ToolSpec;
 use serde_json::json;
 
-use super::ToolContext;
 use super::args::Args;
-use super::hidden;
+use super::output::StopFlag;
+use super::{ToolContext, reading};
+use crate::files::{EntryKind, FileView, OpenError, Opened, OpenedDirectory};
 
 /// Its name.
 pub(super) const NAME: &str = "list_dir";
@@ -42,7 +43,6 @@ pub(crate) struct ListDir {
     path: PathBuf,
     depth: u64,
     max_entries: u64,
-    hidden: Vec<PathBuf>,
 }
 
 impl ListDir {
@@ -53,7 +53,6 @@ impl ListDir {
         Ok(Self {
             path: context.resolve(&shown),
             shown,
-            hidden: context.hidden(),
             depth: args.optional_number("depth")?.unwrap_or(DEFAULT_DEPTH).clamp(1, MAX_DEPTH),
             max_entries: args.optional_number("max_entries")?.unwrap_or(DEFAULT_ENTRIES).clamp(1, MAX_ENTRIES),
         })
@@ -65,69 +64,76 @@ impl ListDir {
     }
 
     /// Lists.
-    pub(super) fn run(&self) -> Result<String, String> {
-        if self.path.is_file() {
-            return Err(format!("{} is a file; use `read_file`.", self.shown));
+    pub(super) fn run(&self, view: &FileView, stop: &StopFlag) -> Result<String, String> {
+        let root = view.open_directory(&self.path).map_err(|error| match error {
+            OpenError::NotFound => format!("There is no directory {}.", self.shown),
+            OpenError::NotDirectory => format!("{} is a file; use `read_file`.", self.shown),
+            OpenError::Hidden => reading::refusal(&self.shown, OpenError::Hidden),
+            error => format!("{} cannot be listed: {error}.", self.shown),
+        })?;
+        let mut listing = Listing { view, stop, depth: self.depth, left: self.max_entries, text: String::new() };
+        let is_whole = listing.add(&root, 1).map_err(|error| format!("{} cannot be listed: {error}.", self.shown))?;
+        let mut text = listing.text;
+        if !is_whole {
+            text.push_str(&match stop.is_late() {
+                true => format!("[stopped after {} s]\n", reading::READ_LIMIT.as_secs()),
+                false => {
+                    format!("[only the first {} entries; list a deeper directory for the rest]\n", self.max_entries)
+                }
+            });
+        } else if text.is_empty() {
+            text.push_str("[the directory is empty]\n");
         }
-        hidden::check_path(&self.path, &self.shown, &self.hidden)?;
-        let mut text = String::new();
-        let mut left = self.max_entries;
-        let root = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        match list(&root, 1, self.depth, &self.hidden, &mut left, &mut text) {
-            Err(error) => Err(format!("{} cannot be listed: {error}.", self.shown)),
-            Ok(true) if text.is_empty() => Ok("[the directory is empty]\n".to_owned()),
-            Ok(true) => Ok(text),
-            Ok(false) => {
-                text.push_str(&format!(
-                    "[only the first {} entries; list a deeper directory for the rest]\n",
-                    self.max_entries
-                ));
-                Ok(text)
-            }
-        }
+        Ok(text)
     }
 }
 
-/// Adds the entries of a directory; `false` when there is no room for more. A directory beneath the first that cannot
-/// be read is left at its name.
-fn list(
-    directory: &Path,
-    level: u64,
+/// A listing under way.
+struct Listing<'a> {
+    view: &'a FileView,
+    stop: &'a StopFlag,
     depth: u64,
-    hidden: &[PathBuf],
-    left: &mut u64,
-    text: &mut String,
-) -> std::io::Result<bool> {
-    let mut entries: Vec<_> = fs::read_dir(directory)?.filter_map(Result::ok).collect();
-    entries.sort_by_key(fs::DirEntry::file_name);
-    for entry in entries {
-        if *left == 0 {
-            return Ok(false);
+    left: u64,
+    text: String,
+}
+
+impl Listing<'_> {
+    /// Adds the entries of a directory; `false` when there is no room for more. A directory beneath the first that
+    /// cannot be read is left at its name.
+    fn add(&mut self, directory: &OpenedDirectory, level: u64) -> std::io::Result<bool> {
+        // One more than is shown, so that it is known whether there are more.
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).saturating_add(1);
+        let (entries, _) = directory.entries(most)?;
+        for entry in entries {
+            if self.left == 0 || self.stop.is_raised() {
+                return Ok(false);
+            }
+            self.left -= 1;
+            for _ in 1..level {
+                self.text.push_str("  ");
+            }
+            self.text.push_str(&quote_path(entry.name.as_ref()));
+            self.text.push_str(match entry.kind {
+                EntryKind::Directory => "/\n",
+                EntryKind::Link => "@\n",
+                EntryKind::File | EntryKind::Other => "\n",
+            });
+            if entry.kind == EntryKind::Directory
+                && level < self.depth
+                && let Ok(Opened::Directory(inner)) = self.view.open_entry(directory, &entry.name)
+                && !self.add(&inner, level + 1).unwrap_or(true)
+            {
+                return Ok(false);
+            }
         }
-        *left -= 1;
-        let kind = entry.file_type();
-        let (is_dir, is_link) = kind.map_or((false, false), |kind| (kind.is_dir(), kind.is_symlink()));
-        for _ in 1..level {
-            text.push_str("  ");
-        }
-        text.push_str(&crate::approvals::visible(&entry.file_name().to_string_lossy()));
-        text.push_str(if is_dir {
-            "/\n"
-        } else if is_link {
-            "@\n"
-        } else {
-            "\n"
-        });
-        let is_entered = is_dir && level < depth && !hidden.contains(&entry.path());
-        if is_entered && !list(&entry.path(), level + 1, depth, hidden, left, text).unwrap_or(true) {
-            return Ok(false);
-        }
+        Ok(true)
     }
-    Ok(true)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -136,18 +142,16 @@ mod tests {
         fs::create_dir_all(root.path().join("b/c/d")).unwrap();
         fs::write(root.path().join("a.txt"), "").unwrap();
         fs::write(root.path().join("b/x"), "").unwrap();
-        let tool = |depth, max_entries| ListDir {
-            shown: ".".into(),
-            path: root.path().into(),
-            depth,
-            max_entries,
-            hidden: Vec::new(),
+        let view = reading::tests::view(root.path(), &["b/c/d"]);
+        let list = |shown: &str, depth, max_entries| {
+            let path = view.workspace().path().join(shown);
+            ListDir { shown: shown.into(), path, depth, max_entries }.run(&view, &StopFlag::default())
         };
-        assert_eq!(tool(2, 100).run().unwrap(), "a.txt\nb/\n  c/\n  x\n");
-        assert!(tool(3, 100).run().unwrap().contains("    d/\n"));
-        assert!(tool(2, 2).run().unwrap().starts_with("a.txt\nb/\n[only the first 2 entries"));
-        let missing =
-            ListDir { shown: "no".into(), path: root.path().join("no"), depth: 1, max_entries: 1, hidden: Vec::new() };
-        assert!(missing.run().unwrap_err().starts_with("no cannot be listed"));
+        assert_eq!(list(".", 2, 100).unwrap(), "a.txt\nb/\n  c/\n  x\n");
+        assert!(list(".", 3, 100).unwrap().contains("    d/\n"));
+        assert!(list(".", 2, 2).unwrap().starts_with("a.txt\nb/\n[only the first 2 entries"));
+        assert!(list("no", 1, 1).unwrap_err().starts_with("There is no directory no"));
+        assert!(list("a.txt", 1, 1).unwrap_err().contains("use `read_file`"));
+        assert!(list("b/c/d", 1, 1).unwrap_err().contains("credentials"));
     }
 }

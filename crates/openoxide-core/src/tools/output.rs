@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::time::Instant;
+
 /// A token counts as this many bytes.
 const TOKEN_BYTES: usize = 4;
 
@@ -78,17 +80,30 @@ impl Capture {
     }
 }
 
-/// Tells blocking work that nobody waits for it any more.
+/// Tells blocking work that nobody waits for it any more, or that its time is over.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct StopFlag(Arc<AtomicBool>);
+pub(crate) struct StopFlag {
+    raised: Arc<AtomicBool>,
+    until: Option<Instant>,
+}
 
 /// Raises its [`StopFlag`] when dropped.
 pub(crate) struct StopOnDrop(StopFlag);
 
 impl StopFlag {
+    /// One that raises itself at a moment.
+    pub(crate) fn until(moment: Instant) -> Self {
+        Self { raised: Arc::default(), until: Some(moment) }
+    }
+
     /// Whether to stop.
     pub(crate) fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.raised.load(Ordering::Relaxed) || self.is_late()
+    }
+
+    /// Whether the time is over.
+    pub(crate) fn is_late(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
     }
 
     /// A guard that raises the flag when it goes.
@@ -99,7 +114,7 @@ impl StopFlag {
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.0.store(true, Ordering::Relaxed);
+        self.0.raised.store(true, Ordering::Relaxed);
     }
 }
 

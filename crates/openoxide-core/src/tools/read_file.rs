@@ -1,6 +1,5 @@
 //! `read_file`: lines of a text file, numbered, without reading more of it into memory than is shown.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 
@@ -9,7 +8,8 @@ use serde_json::json;
 
 use super::ToolContext;
 use super::args::Args;
-use super::hidden;
+use super::reading::refusal;
+use crate::files::{FileView, OpenError};
 
 /// Its name.
 pub(super) const NAME: &str = "read_file";
@@ -46,7 +46,6 @@ pub(crate) struct ReadFile {
     offset: u64,
     limit: u64,
     max_bytes: usize,
-    hidden: Vec<PathBuf>,
 }
 
 impl ReadFile {
@@ -61,8 +60,7 @@ impl ReadFile {
         if limit == 0 {
             return Err("`limit` must be at least 1.".to_owned());
         }
-        let (path, hidden) = (context.resolve(&shown), context.hidden());
-        Ok(Self { path, shown, offset, limit, max_bytes: context.output_limit(), hidden })
+        Ok(Self { path: context.resolve(&shown), shown, offset, limit, max_bytes: context.output_limit() })
     }
 
     /// What it shows.
@@ -70,24 +68,16 @@ impl ReadFile {
         format!("reading {}", self.shown)
     }
 
-    /// Reads. Only regular files are opened: a pipe or a device might never end.
-    pub(super) fn run(&self) -> Result<String, String> {
-        let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound => format!("There is no file {}.", self.shown),
-            _ => format!("{} cannot be read: {error}.", self.shown),
-        };
-        let metadata = std::fs::metadata(&self.path).map_err(failed)?;
-        if metadata.is_dir() {
-            return Err(format!("{} is a directory; use `list_dir`.", self.shown));
-        }
-        if !metadata.is_file() {
-            return Err(format!("{} is not a regular file, so it is not read.", self.shown));
-        }
-        let file = File::open(&self.path).map_err(failed)?;
-        hidden::check(&file, &self.path, &self.shown, &self.hidden)?;
-        let mut reader = BufReader::with_capacity(PROBE_BYTES, file);
+    /// Reads.
+    pub(super) fn run(&self, view: &FileView) -> Result<String, String> {
+        let failed = |error: io::Error| format!("{} cannot be read: {error}.", self.shown);
+        let file = view.open_file(&self.path).map_err(|error| match error {
+            OpenError::IsDirectory => format!("{} is a directory; use `list_dir`.", self.shown),
+            error => refusal(&self.shown, error),
+        })?;
+        let mut reader = BufReader::with_capacity(PROBE_BYTES, file.file());
         if reader.fill_buf().map_err(failed)?.contains(&0) {
-            return Err(format!("{} is not text; it has {} bytes.", self.shown, metadata.len()));
+            return Err(format!("{} is not text; it has {} bytes.", self.shown, file.len()));
         }
         self.read_lines(&mut reader).map_err(failed)
     }
@@ -153,13 +143,17 @@ fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use super::super::reading;
     use super::*;
 
     fn read(content: &[u8], offset: u64, limit: u64, max_bytes: usize) -> Result<String, String> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("f");
         std::fs::write(&path, content).unwrap();
-        ReadFile { shown: "f".into(), path, offset, limit, max_bytes, hidden: Vec::new() }.run()
+        let view = reading::tests::view(directory.path(), &[]);
+        ReadFile { shown: "f".into(), path, offset, limit, max_bytes }.run(&view)
     }
 
     #[test]
@@ -174,15 +168,9 @@ mod tests {
     #[test]
     fn what_is_not_text_gets_a_sentence() {
         assert_eq!(read(b"\x7fELF\0\0", 1, 2, 1000).unwrap_err(), "f is not text; it has 6 bytes.");
-        let missing = ReadFile {
-            shown: "x".into(),
-            path: "/nowhere/x".into(),
-            offset: 1,
-            limit: 1,
-            max_bytes: 9,
-            hidden: Vec::new(),
-        };
-        assert_eq!(missing.run().unwrap_err(), "There is no file x.");
+        let missing = ReadFile { shown: "x".into(), path: "/nowhere/x".into(), offset: 1, limit: 1, max_bytes: 9 };
+        let view = reading::tests::view(Path::new("/"), &[]);
+        assert_eq!(missing.run(&view).unwrap_err(), "There is no file x.");
     }
 
     #[test]

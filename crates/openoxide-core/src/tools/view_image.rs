@@ -1,6 +1,5 @@
 //! `view_image`: gives the model a picture from a file. Offered to models that take pictures.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -8,8 +7,10 @@ use openoxide_model::{HistoryItem, ToolSpec};
 use serde_json::json;
 
 use super::args::Args;
-use super::{ToolContext, hidden};
+use super::{ToolContext, reading};
 use crate::ItemStatus;
+use crate::directory::Reader;
+use crate::files::FileView;
 use crate::turn::step::CallOutcome;
 
 /// Its name.
@@ -37,14 +38,13 @@ pub(super) fn spec() -> ToolSpec {
 pub(crate) struct ViewImage {
     shown: String,
     path: PathBuf,
-    hidden: Vec<PathBuf>,
 }
 
 impl ViewImage {
     /// Understands a call.
     pub(super) fn new(context: &ToolContext, args: &mut Args) -> Result<Self, String> {
         let shown = args.text("path")?;
-        Ok(Self { path: context.resolve(&shown), shown, hidden: context.hidden() })
+        Ok(Self { path: context.resolve(&shown), shown })
     }
 
     /// What it shows.
@@ -55,11 +55,8 @@ impl ViewImage {
     /// Reads the picture.
     pub(super) async fn run(self, context: ToolContext) -> CallOutcome {
         let summary = self.summary();
-        let read = tokio::task::spawn_blocking(move || {
-            hidden::check_path(&self.path, &self.shown, &self.hidden)?;
-            read(&self.path, &self.shown)
-        });
-        match read.await.unwrap_or_else(|_| Err("`view_image` failed inside.".to_owned())) {
+        let read = move |view: &FileView, _: &_| read(view, &self.path, &self.shown);
+        match reading::with_view(&context, NAME, Reader::Server, read).await {
             Ok(image) => {
                 let item = context.tool_item(NAME, summary, ItemStatus::Completed);
                 let text = "The picture follows.".to_owned();
@@ -70,20 +67,13 @@ impl ViewImage {
     }
 }
 
-fn read(path: &Path, shown: &str) -> Result<HistoryItem, String> {
-    let failed = |error: std::io::Error| format!("{shown} cannot be read: {error}.");
-    let file = std::fs::File::open(path).map_err(failed)?;
-    if !file.metadata().map_err(failed)?.is_file() {
-        return Err(format!("{shown} is not a file."));
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(format!(
-            "{shown} is larger than {} MiB; make a smaller copy with a command first.",
-            MAX_BYTES >> 20
-        ));
-    }
+fn read(view: &FileView, path: &Path, shown: &str) -> Result<HistoryItem, String> {
+    let file = view.open_file(path).map_err(|error| reading::refusal(shown, error))?;
+    let whole = file.read_whole(MAX_BYTES).map_err(|error| format!("{shown} cannot be read: {error}."))?;
+    let Some(bytes) = whole else {
+        let most = MAX_BYTES >> 20;
+        return Err(format!("{shown} is larger than {most} MiB; make a smaller copy with a command first."));
+    };
     let Some(media_type) = media_type(&bytes) else {
         return Err(format!("{shown} is no PNG, JPEG, GIF or WebP picture; convert it with a command first."));
     };
@@ -111,6 +101,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.txt");
         std::fs::write(&file, b"\x89PNG\r\n\x1a\nrest").unwrap();
+        let view = reading::tests::view(dir.path(), &[]);
+        let read = |path: &Path, shown| read(&view, path, shown);
         let HistoryItem::Image { media_type, data } = read(&file, "a.txt").unwrap() else { panic!("no picture") };
         assert_eq!((media_type.as_str(), data.as_str()), ("image/png", "iVBORw0KGgpyZXN0"));
         std::fs::write(&file, "<svg/>").unwrap();

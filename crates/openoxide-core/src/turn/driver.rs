@@ -13,7 +13,8 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use openoxide_model::{Cause, HistoryItem, ModelRequest, ModelStream, Role, Usage};
-use tokio::sync::oneshot;
+use openoxide_sandbox::Workspace;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Sleep, timeout};
 use tracing::Instrument as _;
 
@@ -22,12 +23,14 @@ use super::state::{Budget, Outcome, TurnState};
 use super::step::{Action, CallIndex, CallOutcome, Input, Prepared};
 use crate::approvals::{Question, Rules};
 use crate::diff::TurnDiff;
+use crate::directory::{self, Reader};
 use crate::rollout::{EventRecord, RolloutItem, TurnContext};
 use crate::thread::{Carried, StartedTurn, TurnStart};
 use crate::thread_state::ContextDue;
 use crate::tools::{self, Plan, ToolContext};
 use crate::{
-    ApprovalId, ApprovalRequest, Decision, Denial, DenialReason, Event, Thread, TurnStatus, context, instructions,
+    ApprovalId, ApprovalRequest, CoreError, Decision, Denial, DenialReason, Event, Thread, TurnStatus, context,
+    instructions,
 };
 
 /// What a turn came to.
@@ -54,6 +57,12 @@ impl Parts {
     }
 }
 
+/// The longest that reading a thread's directory may take as a turn begins.
+const CONTEXT_LIMIT: Duration = Duration::from_secs(30);
+
+/// Calls of one turn that run at a time; the others wait for a place.
+const MAX_CALLS: usize = 16;
+
 pub(super) struct Driver<'a> {
     thread: &'a Arc<Thread>,
     turn: StartedTurn,
@@ -61,6 +70,13 @@ pub(super) struct Driver<'a> {
     context_due: ContextDue,
     cache_key: String,
     diff: Arc<Mutex<TurnDiff>>,
+    /// The thread's directory, held for as long as the turn lasts.
+    workspace: Option<Arc<Workspace>>,
+    /// What the history begins with once it is summed up.
+    beginning: Vec<HistoryItem>,
+    /// How many calls may run at a time.
+    slots: Arc<Semaphore>,
+    starts: Arc<tokio::sync::Mutex<()>>,
     stream: Option<ModelStream>,
     /// The time the model takes for its response.
     asking: tracing::Span,
@@ -80,7 +96,8 @@ pub(super) struct Driver<'a> {
 enum Done {
     Prepared(CallIndex, Box<Plan>, Prepared),
     Run(CallIndex, CallOutcome),
-    Summarised(Result<Summary, String>),
+    /// The summary, and what the thread begins with.
+    Summarised(Result<Summary, String>, Vec<HistoryItem>),
 }
 
 impl<'a> Driver<'a> {
@@ -113,6 +130,10 @@ impl<'a> Driver<'a> {
             thread,
             turn,
             diff,
+            workspace: None,
+            beginning: Vec::new(),
+            slots: Arc::new(Semaphore::new(MAX_CALLS)),
+            starts: Arc::default(),
             stream: None,
             asking: tracing::Span::none(),
             plans: Vec::new(),
@@ -127,10 +148,10 @@ impl<'a> Driver<'a> {
         let mut actions = Vec::new();
         let mut interrupted = false;
         let prompt = std::mem::take(&mut self.turn.text);
-        let begun = self.begin();
+        let begun = self.begin().await;
         self.ready.push_back(Input::Start(prompt));
-        if let Err(error) = begun {
-            self.ready.push_front(Input::Broken(rollout_failure(&error)));
+        if let Err(message) = begun {
+            self.ready.push_front(Input::Broken(message));
         }
         loop {
             let input = match self.ready.pop_front() {
@@ -162,20 +183,30 @@ impl<'a> Driver<'a> {
     }
 
     /// Writes what the turn runs with and, ahead of a thread's first prompt, what the model is to know.
-    fn begin(&mut self) -> io::Result<()> {
+    async fn begin(&mut self) -> Result<(), String> {
         let (thread, config) = (self.thread, self.thread.config());
-        thread.record(&RolloutItem::TurnContext(TurnContext {
+        let failed = |error: io::Error| rollout_failure(&error);
+        let context = TurnContext {
             turn_id: self.turn.turn_id,
             cwd: config.cwd.clone(),
+            directory: Some(thread.directory().id().as_str().to_owned()),
             model: config.model.clone(),
             sandbox: config.sandbox,
             approval_policy: config.approval_policy,
-        }))?;
-        let (items, warnings) = context::due(self.context_due, &thread.core.config, thread.core.shell, config);
+        };
+        thread.record(&RolloutItem::TurnContext(context)).map_err(failed)?;
+        let (workspace, (mut items, mut warnings)) = read_context(thread, self.context_due).await?;
+        if thread.directory().take_remade() {
+            items.push(HistoryItem::Message { role: Role::User, text: instructions::REMADE_NOTE.to_owned() });
+        }
+        if self.context_due == ContextDue::Everything {
+            warnings.extend(directory::warning(workspace.path(), thread.core.config.launcher.surroundings()));
+        }
+        self.workspace = Some(workspace);
         for message in warnings {
             thread.hub.emit(Event::Warning { turn_id: self.turn.turn_id, message });
         }
-        items.into_iter().try_for_each(|item| thread.append(item))?;
+        items.into_iter().try_for_each(|item| thread.append(item)).map_err(failed)?;
         thread.context_sent();
         Ok(())
     }
@@ -222,7 +253,10 @@ impl<'a> Driver<'a> {
                 Input::Prepared(call, prepared)
             }
             Done::Run(call, outcome) => Input::CallDone(call, outcome),
-            Done::Summarised(summary) => Input::Summarised(summary),
+            Done::Summarised(summary, beginning) => {
+                self.beginning = beginning;
+                Input::Summarised(summary)
+            }
         }
     }
 
@@ -301,14 +335,25 @@ impl<'a> Driver<'a> {
                 .unwrap_or(instructions::COMPACT_PROMPT)
                 .to_owned(),
         };
-        let history = self.thread.history().to_vec();
-        self.work.push(compaction.summarise(history).map(Done::Summarised).boxed());
+        let (history, thread) = (self.thread.history().to_vec(), Arc::clone(self.thread));
+        // What a thread begins with is read anew: it may have changed.
+        let work = async move {
+            let summary = compaction.summarise(history).await;
+            let beginning = match &summary {
+                Ok(_) => read_context(&thread, ContextDue::Everything).await.map(|(_, (items, _))| items),
+                Err(_) => Ok(Vec::new()),
+            };
+            match (summary, beginning) {
+                (Ok(summary), Ok(beginning)) => Done::Summarised(Ok(summary), beginning),
+                (Err(error), _) | (_, Err(error)) => Done::Summarised(Err(error), Vec::new()),
+            }
+        };
+        self.work.push(work.boxed());
     }
 
-    /// Lets a summary take the history's place. What a thread begins with is read anew: it may have changed.
-    fn compact(&self, summary: &str) -> io::Result<()> {
-        let (core, config) = (&self.thread.core, self.thread.config());
-        let (beginning, _) = context::due(ContextDue::Everything, &core.config, core.shell, config);
+    /// Lets a summary take the history's place, behind what a thread begins with.
+    fn compact(&mut self, summary: &str) -> io::Result<()> {
+        let beginning = std::mem::take(&mut self.beginning);
         self.thread.replace_history(compact::compacted(beginning, &self.thread.history(), summary))
     }
 
@@ -318,7 +363,19 @@ impl<'a> Driver<'a> {
             turn_id: self.turn.turn_id,
             call_id: self.state.call(call).call_id.clone(),
             diff: Arc::clone(&self.diff),
+            starts: Arc::clone(&self.starts),
         }
+    }
+
+    /// The work of a call, which begins when one of the turn's places is free.
+    fn in_turn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> BoxFuture<'static, T> {
+        let slots = Arc::clone(&self.slots);
+        async move {
+            // The semaphore is never closed; without a place the call would run all the same.
+            let _place = slots.acquire_owned().await;
+            work.await
+        }
+        .boxed()
     }
 
     fn prepare(&mut self, index: CallIndex) {
@@ -343,7 +400,10 @@ impl<'a> Driver<'a> {
                 let input = self.done(done);
                 self.ready.push_back(input);
             }
-            None => self.work.push(preparing),
+            None => {
+                let preparing = self.in_turn(preparing);
+                self.work.push(preparing);
+            }
         }
     }
 
@@ -398,8 +458,41 @@ impl<'a> Driver<'a> {
             .instrument(span)
             .map(move |outcome| Done::Run(call, outcome))
             .boxed();
-        if exclusive { self.exclusive = Some(running) } else { self.work.push(running) }
+        if exclusive {
+            self.exclusive = Some(running);
+        } else {
+            let running = self.in_turn(running);
+            self.work.push(running);
+        }
     }
+}
+
+/// Opens the thread's directory and reads what the model is to know ahead of the next prompt, on a thread for that.
+async fn read_context(
+    thread: &Arc<Thread>,
+    due: ContextDue,
+) -> Result<(Arc<Workspace>, (Vec<HistoryItem>, Vec<String>)), String> {
+    let thread = Arc::clone(thread);
+    let read = move || {
+        let workspace = thread.hold_directory()?;
+        let view = thread.view(Arc::clone(&workspace), Reader::Server);
+        let core = &thread.core;
+        Ok((workspace, context::due(due, &core.config, core.shell, thread.config(), &view)))
+    };
+    let read: Result<_, CoreError> = match timeout(CONTEXT_LIMIT, tokio::task::spawn_blocking(read)).await {
+        Ok(Ok(read)) => read,
+        Ok(Err(_)) => return Err("reading the thread's directory failed inside".to_owned()),
+        Err(_) => {
+            let seconds = CONTEXT_LIMIT.as_secs();
+            return Err(format!(
+                "the thread's directory could not be read within {seconds} s; see whether its disk answers"
+            ));
+        }
+    };
+    read.map_err(|error| match error.hint() {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
+    })
 }
 
 /// Ready when the time is over; never where there is no end to it. Says how many seconds it was.

@@ -1,0 +1,141 @@
+//! Runs what reads files on threads for it: bounded in number for each principal, ended by a deadline and with the turn.
+//!
+//! A thread that hangs in the system (a disk that does not answer) keeps its place until it comes back; whoever waits for
+//! it does not.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use super::ToolContext;
+use super::output::{StopFlag, truncate};
+use crate::directory::Reader;
+use crate::events::lock;
+use crate::files::{FileView, OpenError};
+use crate::turn::step::CallOutcome;
+use crate::{ItemStatus, Thread};
+
+/// The longest that one reading tool works. It then answers with what it has.
+pub(crate) const READ_LIMIT: Duration = Duration::from_secs(60);
+
+/// What is waited for after that, for work that does not see the deadline because the system holds it.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Reads that run at once: of all principals, and of one. The runtime has 512 threads for them and others.
+const MAX_READS: usize = 256;
+const MAX_READS_OF_ONE: usize = 64;
+
+/// Counts the reads that run, by principal.
+pub(crate) struct ReadShares {
+    all: Arc<Semaphore>,
+    owners: Mutex<HashMap<Option<Arc<str>>, Arc<Semaphore>>>,
+}
+
+impl ReadShares {
+    pub(crate) fn new() -> Self {
+        Self { all: Arc::new(Semaphore::new(MAX_READS)), owners: Mutex::default() }
+    }
+
+    fn of(&self, owner: Option<&Arc<str>>) -> Arc<Semaphore> {
+        let mut owners = lock(&self.owners);
+        // A principal without reads is forgotten with the next one that comes.
+        owners.retain(|_, share| share.available_permits() < MAX_READS_OF_ONE || Arc::strong_count(share) > 1);
+        let share = owners.entry(owner.cloned()).or_insert_with(|| Arc::new(Semaphore::new(MAX_READS_OF_ONE)));
+        Arc::clone(share)
+    }
+}
+
+/// Why blocking work gave nothing.
+pub(crate) enum NoAnswer {
+    /// It panicked.
+    Failed,
+    /// It did not end in time.
+    Late,
+}
+
+/// Runs blocking work for a thread's principal. Dropping the future, or the deadline, tells the work to stop.
+pub(crate) async fn blocking<T: Send + 'static>(
+    thread: &Thread,
+    work: impl FnOnce(&StopFlag) -> T + Send + 'static,
+) -> Result<T, NoAnswer> {
+    let shares = &thread.core.reads;
+    // Semaphores that are never closed.
+    let own = shares.of(thread.config().owner.as_ref()).acquire_owned().await;
+    let all = Arc::clone(&shares.all).acquire_owned().await;
+    let stop = StopFlag::until(Instant::now() + READ_LIMIT);
+    let _stops_when_dropped = stop.on_drop();
+    let work = move || {
+        let done = work(&stop);
+        drop((own, all));
+        done
+    };
+    match timeout(READ_LIMIT + GRACE, tokio::task::spawn_blocking(work)).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(_)) => Err(NoAnswer::Failed),
+        Err(_) => Err(NoAnswer::Late),
+    }
+}
+
+/// Runs a reading tool. The work gets what the thread may read, and says in a sentence what is wrong.
+pub(super) async fn run(
+    context: ToolContext,
+    name: &'static str,
+    summary: String,
+    work: impl FnOnce(&FileView, &StopFlag) -> Result<String, String> + Send + 'static,
+) -> CallOutcome {
+    let limit = context.output_limit();
+    let (text, status) = match with_view(&context, name, Reader::Tool, work).await {
+        Ok(text) => (text, ItemStatus::Completed),
+        Err(text) => (text, ItemStatus::Failed),
+    };
+    CallOutcome::plain(truncate(&text, limit), context.tool_item(name, summary, status))
+}
+
+/// The same, for work that gives something else than text.
+pub(super) async fn with_view<T: Send + 'static>(
+    context: &ToolContext,
+    name: &str,
+    reader: Reader,
+    work: impl FnOnce(&FileView, &StopFlag) -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    let thread = Arc::clone(&context.thread);
+    let done = blocking(&context.thread, move |stop| {
+        let workspace = thread.hold_directory().map_err(|error| format!("{error}."))?;
+        work(&thread.view(workspace, reader), stop)
+    });
+    match done.await {
+        Ok(done) => done,
+        Err(NoAnswer::Failed) => Err(format!("`{name}` failed inside; try it another way.")),
+        Err(NoAnswer::Late) => {
+            Err(format!("`{name}` did not end within {} s; the disk may not answer.", READ_LIMIT.as_secs()))
+        }
+    }
+}
+
+/// What the model is told where something is not opened.
+pub(super) fn refusal(shown: &str, error: OpenError) -> String {
+    match error {
+        OpenError::NotFound => format!("There is no file {shown}."),
+        OpenError::Hidden => format!("{shown} is not read: {error}. Go on without it."),
+        error => format!("{shown} is not read: {error}."),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::path::{Path, PathBuf};
+
+    use openoxide_sandbox::Workspace;
+
+    use super::*;
+
+    /// A view of a directory that does not show some places in it.
+    pub(in crate::tools) fn view(root: &Path, hidden: &[&str]) -> FileView {
+        let workspace = Workspace::resolve(root).unwrap();
+        let hidden: Vec<PathBuf> = hidden.iter().map(|name| workspace.path().join(name)).collect();
+        FileView::new(Arc::new(workspace), hidden)
+    }
+}
