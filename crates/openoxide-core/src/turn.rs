@@ -1,6 +1,7 @@
 //! A turn: the state machine that decides ([`state`]), the words it speaks ([`step`]), and the driver that performs
 //! what it decided ([`driver`]), one turn after the other ([`turns`]). A history that grows too long is summed up by `compact`.
 
+mod beginning;
 mod compact;
 mod driver;
 mod repair;

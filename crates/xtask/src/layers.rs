@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "openoxide-model",
             "openoxide-sandbox",
             "openoxide-apply-patch",
+            "openoxide-display",
         ],
     ),
     ("openoxide-mcp-server", &["openoxide-mcp-protocol", "openoxide-core"]),

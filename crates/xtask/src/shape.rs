@@ -1,5 +1,5 @@
 //! What source files look like: each opens with `//!`, none grows past its limit outside its tests, `unsafe` stays in
-//! the sandbox crate, and every crate takes the workspace's lints.
+//! the sandbox crate, core opens files for the model through the view alone, and every crate takes the workspace's lints.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,22 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 500;
 /// The only crate with `unsafe`.
 const UNSAFE_CRATE: &str = "crates/openoxide-sandbox/";
+
+/// Core reads what callers and models name through `FileView`, never by path.
+const VIEWED_CRATE: &str = "crates/openoxide-core/src/";
+/// Ways to open a file by its path.
+const OPENINGS: [&str; 8] = [
+    "File::open",
+    "File::options",
+    "File::create",
+    "OpenOptions",
+    "fs::read(",
+    "fs::read_to_string",
+    "fs::read_dir",
+    "rustix::fs::open",
+];
+/// Core's own files, which no caller names.
+const OWN_FILES: [&str; 1] = ["crates/openoxide-core/src/rollout"];
 
 /// What is wrong with the sources below `root`.
 ///
@@ -64,6 +80,14 @@ fn judge_source(name: &str, text: &str) -> Vec<String> {
         && let Some(number) = text.lines().position(has_unsafe)
     {
         findings.push(format!("{name}:{}: unsafe outside {UNSAFE_CRATE}", number + 1));
+    }
+    let is_viewed = name.starts_with(VIEWED_CRATE) && !OWN_FILES.iter().any(|own| name.starts_with(own));
+    if is_viewed {
+        let code = text.lines().take(lines).enumerate();
+        let opens = code.filter(|(_, line)| OPENINGS.iter().any(|way| line.contains(way)));
+        findings.extend(opens.map(|(at, line)| {
+            format!("{name}:{}: opens a file by its path ({}); go through the thread's view", at + 1, line.trim())
+        }));
     }
     findings
 }
@@ -145,5 +169,15 @@ mod tests {
         assert!(takes_lints("[package]\nname = \"x\"\n\n[lints]\nworkspace = true\n"));
         assert!(!takes_lints("[package]\nname = \"x\"\n[lints]\n[dependencies]\n"));
         assert!(!takes_lints("[package]\nname = \"x\"\n"));
+    }
+
+    #[test]
+    fn core_opens_nothing_by_path_but_its_own_files() {
+        let text =
+            "//! x\nfn f() {\n    std::fs::read_to_string(p);\n}\n#[cfg(test)]\nmod tests {\n    fs::read(p);\n}\n";
+        let findings = judge_source("crates/openoxide-core/src/tools/a.rs", text);
+        assert!(findings.len() == 1 && findings[0].contains("a.rs:3"), "{findings:?}");
+        assert!(judge_source("crates/openoxide-core/src/rollout/a.rs", text).is_empty());
+        assert!(judge_source("crates/openoxide-cli/src/a.rs", text).is_empty());
     }
 }

@@ -1,7 +1,8 @@
 //! What a directory held before a turn's first command that may write, so that what commands changed can be told.
 //!
 //! Looked at are files that version control would not ignore, outside of `.git`; the content of text files is kept for as
-//! long as the turn lasts. All of it is bounded: a directory with more files than that is not looked at, and of larger files
+//! long as the turn lasts. Of ignored files beside them only that they are gone is told, so that nobody takes them for
+//! restored. All of it is bounded: a directory with more files than that is not looked at, and of larger files
 //! only that they changed is told.
 
 use std::collections::HashMap;
@@ -36,6 +37,8 @@ struct Seen {
     /// None where it is no text, or too much.
     text: Option<String>,
     mode: u32,
+    /// Version control ignores it: only that it was removed is told.
+    is_ignored: bool,
 }
 
 /// What tells that a file is another, or was written.
@@ -66,8 +69,9 @@ impl Before {
         let mut room = MAX_TOTAL;
         let mut files = HashMap::new();
         walk(&before.view, |found, stat| {
-            let text = read_text(&before.view, &found, &stat, &mut room);
-            files.insert(found.path(), Seen { stamp: stamp(&stat), text, mode: mode(&stat) });
+            let is_ignored = found.is_ignored();
+            let text = if is_ignored { None } else { read_text(&before.view, &found, &stat, &mut room) };
+            files.insert(found.path(), Seen { stamp: stamp(&stat), text, mode: mode(&stat), is_ignored });
         })?;
         before.files = files;
         Some(before)
@@ -81,6 +85,9 @@ impl Before {
         walk(&view, |found, stat| {
             let path = found.path();
             let before = files.remove(&path);
+            if found.is_ignored() || before.as_ref().is_some_and(|before| before.is_ignored) {
+                return;
+            }
             let was = before.as_ref().map(|seen| seen.mode);
             let content = match before {
                 Some(seen) if seen.stamp == stamp(&stat) => return,
@@ -117,7 +124,7 @@ impl Before {
 /// Goes through the files that version control would not ignore; none where there are too many.
 fn walk(view: &FileView, mut act: impl FnMut(Found, Stat)) -> Option<()> {
     let above = repository::path_to_workspace(view).ok()?;
-    let choice = Choice { skips_git: true, ..Choice::default() };
+    let choice = Choice { skips_git: true, gives_ignored: true, ..Choice::default() };
     let mut walk = Walk::new(view, view.open_workspace().ok()?, &above, choice);
     let mut count = 0;
     while let Some(found) = walk.next() {
@@ -187,7 +194,9 @@ mod tests {
             fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
             fs::write(root.join(name), text).unwrap();
         };
-        write(".gitignore", b"target\n");
+        write(".gitignore", b"target\n*.key\n");
+        write("a.key", b"old\n");
+        write("b.key", b"old\n");
         for name in ["same", "touched", "changed", "removed", "secret/key", "target/x", ".git/config", ".dot"] {
             write(name, b"old\n");
         }
@@ -201,6 +210,8 @@ mod tests {
         }
         write("binary", b"\0\x02");
         fs::remove_file(root.join("removed")).unwrap();
+        fs::remove_file(root.join("a.key")).unwrap();
+        write("b.key", b"new\n");
         let changes = before.changes().unwrap();
         let shown: Vec<_> = changes
             .iter()
@@ -210,6 +221,7 @@ mod tests {
             shown,
             [
                 (".dot", &known(Some("old\n"), Some("new\n"))),
+                ("a.key", &Content::Opaque),
                 ("binary", &Content::Opaque),
                 ("changed", &known(Some("old\n"), Some("new\n"))),
                 ("deep/made", &known(None, Some("new\n"))),

@@ -22,6 +22,8 @@ pub(crate) struct Choice {
     pub(crate) skips_dot_names: bool,
     /// Leaves out `.git`.
     pub(crate) skips_git: bool,
+    /// Gives files that are left out by name as well, marked so; directories that are left out are not entered.
+    pub(crate) gives_ignored: bool,
     /// Leaves out files that these patterns do not match.
     pub(crate) include: Option<Override>,
 }
@@ -48,9 +50,15 @@ struct Level {
 pub(crate) struct Found {
     directory: Rc<OpenedDirectory>,
     name: OsString,
+    is_ignored: bool,
 }
 
 impl Found {
+    /// Whether an ignore file leaves it out.
+    pub(crate) fn is_ignored(&self) -> bool {
+        self.is_ignored
+    }
+
     /// Where it lies: absolute, without links.
     pub(crate) fn path(&self) -> PathBuf {
         self.directory.path().join(&self.name)
@@ -108,22 +116,23 @@ impl<'a> Walk<'a> {
         self.stack.push(Level { directory, rules, entries: entries.into_iter() });
     }
 
-    /// Whether an entry is wanted.
-    fn takes(&self, level: &Level, name: &OsStr, path: &Path, is_directory: bool) -> bool {
+    /// Whether an entry is wanted, and if so, whether an ignore file leaves it out.
+    fn takes(&self, level: &Level, name: &OsStr, path: &Path, is_directory: bool) -> Option<bool> {
         if self.choice.skips_git && name == ".git" || self.view.hides(path) {
-            return false;
+            return None;
         }
         if let Some(include) = &self.choice.include {
             match include.matched(path, is_directory) {
-                ignore::Match::Ignore(_) => return false,
-                ignore::Match::Whitelist(_) => return true,
+                ignore::Match::Ignore(_) => return None,
+                ignore::Match::Whitelist(_) => return Some(false),
                 ignore::Match::None => {}
             }
         }
         match level.rules.verdict(path, is_directory) {
-            Verdict::Ignored => false,
-            Verdict::Kept => true,
-            Verdict::Unnamed => !(self.choice.skips_dot_names && name.as_encoded_bytes().starts_with(b".")),
+            Verdict::Ignored => (self.choice.gives_ignored && !is_directory).then_some(true),
+            Verdict::Kept => Some(false),
+            Verdict::Unnamed if self.choice.skips_dot_names && name.as_encoded_bytes().starts_with(b".") => None,
+            Verdict::Unnamed => Some(false),
         }
     }
 }
@@ -145,12 +154,10 @@ impl Iterator for Walk<'_> {
             }
             let Some(level) = self.stack.last() else { continue };
             let path = level.directory.path().join(&entry.name);
-            if !self.takes(level, &entry.name, &path, is_directory) {
-                continue;
-            }
+            let Some(is_ignored) = self.takes(level, &entry.name, &path, is_directory) else { continue };
             let (directory, rules) = (Rc::clone(&level.directory), Rc::clone(&level.rules));
             if !is_directory {
-                return Some(Found { directory, name: entry.name });
+                return Some(Found { directory, name: entry.name, is_ignored });
             }
             if let Ok(Opened::Directory(inner)) = self.view.open_entry(&directory, &entry.name) {
                 self.enter(Rc::new(inner), Some(rules));

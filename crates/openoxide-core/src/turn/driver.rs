@@ -18,20 +18,18 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Sleep, timeout};
 use tracing::Instrument as _;
 
+use super::beginning::read_context;
 use super::compact::{self, Compaction, Summary};
 use super::state::{Budget, Outcome, TurnState};
 use super::step::{Action, CallIndex, CallOutcome, Input, Prepared};
 use crate::approvals::{Question, Rules};
 use crate::diff::TurnDiff;
-use crate::directory::{self, Reader};
+use crate::directory;
 use crate::rollout::{EventRecord, RolloutItem, TurnContext};
 use crate::thread::{Carried, StartedTurn, TurnStart};
 use crate::thread_state::ContextDue;
 use crate::tools::{self, Plan, ToolContext};
-use crate::{
-    ApprovalId, ApprovalRequest, CoreError, Decision, Denial, DenialReason, Event, Thread, TurnStatus, context,
-    instructions,
-};
+use crate::{ApprovalId, ApprovalRequest, Decision, Denial, DenialReason, Event, Thread, TurnStatus, instructions};
 
 /// What a turn came to.
 pub(super) struct Parts {
@@ -56,9 +54,6 @@ impl Parts {
         }
     }
 }
-
-/// The longest that reading a thread's directory may take as a turn begins.
-const CONTEXT_LIMIT: Duration = Duration::from_secs(30);
 
 /// Calls of one turn that run at a time; the others wait for a place.
 const MAX_CALLS: usize = 16;
@@ -465,34 +460,6 @@ impl<'a> Driver<'a> {
             self.work.push(running);
         }
     }
-}
-
-/// Opens the thread's directory and reads what the model is to know ahead of the next prompt, on a thread for that.
-async fn read_context(
-    thread: &Arc<Thread>,
-    due: ContextDue,
-) -> Result<(Arc<Workspace>, (Vec<HistoryItem>, Vec<String>)), String> {
-    let thread = Arc::clone(thread);
-    let read = move || {
-        let workspace = thread.hold_directory()?;
-        let view = thread.view(Arc::clone(&workspace), Reader::Server);
-        let core = &thread.core;
-        Ok((workspace, context::due(due, &core.config, core.shell, thread.config(), &view)))
-    };
-    let read: Result<_, CoreError> = match timeout(CONTEXT_LIMIT, tokio::task::spawn_blocking(read)).await {
-        Ok(Ok(read)) => read,
-        Ok(Err(_)) => return Err("reading the thread's directory failed inside".to_owned()),
-        Err(_) => {
-            let seconds = CONTEXT_LIMIT.as_secs();
-            return Err(format!(
-                "the thread's directory could not be read within {seconds} s; see whether its disk answers"
-            ));
-        }
-    };
-    read.map_err(|error| match error.hint() {
-        Some(hint) => format!("{error}; {hint}"),
-        None => error.to_string(),
-    })
 }
 
 /// Ready when the time is over; never where there is no end to it. Says how many seconds it was.

@@ -1,0 +1,248 @@
+//! Every tool while somebody exchanges files, directories, links and pipes under its hands: nothing of what is hidden comes
+//! out, nothing outside is written, and nothing hangs.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use openoxide_sandbox::{Launcher, SandboxMode, Surroundings};
+use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
+
+use super::support::Bench;
+use crate::diff::Before;
+use crate::directory::Reader;
+use crate::thread_state::ContextDue;
+use crate::tools::{self, ToolContext};
+use crate::turn::step::ToolCall;
+use crate::{ApprovalPolicy, Thread, ThreadConfig, TurnId, context};
+
+const SECRET: &str = "SECRET-TOKEN";
+
+/// Calls of each tool.
+const ROUNDS: usize = 300;
+
+/// The longest one call may take; far above what it needs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A thread whose server keeps a secret beside its workspace.
+struct House {
+    bench: Bench,
+    thread: Arc<Thread>,
+    top: PathBuf,
+}
+
+impl House {
+    fn new(sandbox: SandboxMode) -> Self {
+        let bench = Bench::with(Vec::new(), |config| {
+            let top = config.cwd.parent().unwrap().canonicalize().unwrap();
+            fs::create_dir_all(top.join("home/sub")).unwrap();
+            for name in ["key", "AGENTS.md", "f", "sub/f"] {
+                fs::write(top.join("home").join(name), format!("{SECRET}\n")).unwrap();
+            }
+            let surroundings = Surroundings { state: Some(top.join("home")), ..Surroundings::default() };
+            config.launcher = Launcher::new("/nowhere".into(), surroundings);
+        });
+        let defaults = bench.manager.config().thread_defaults();
+        let config = ThreadConfig { sandbox, approval_policy: ApprovalPolicy::OnRequest, ..defaults };
+        let thread = bench.manager.start_thread(config).unwrap();
+        let top = thread.config().cwd.parent().unwrap().to_owned();
+        Self { bench, thread, top }
+    }
+
+    /// Makes pairs of names in the workspace that are exchanged until the guard is dropped.
+    fn exchange(&self) -> Exchange {
+        let work = &self.thread.config().cwd;
+        fs::write(work.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        for name in ["f", "AGENTS.md", "g"] {
+            fs::write(work.join(name), "inside\n").unwrap();
+        }
+        fs::create_dir(work.join("d")).unwrap();
+        fs::write(work.join("d/f"), "inside\n").unwrap();
+        fs::write(work.join(".gitignore"), "nothing\n").unwrap();
+        let link = |to: &str, name: &str| symlink(to, work.join(name)).unwrap();
+        link("../home/key", "f2");
+        link("../home/AGENTS.md", "AGENTS2");
+        link("../home", "d2");
+        link("/dev/zero", "ignore2");
+        mknodat(CWD, work.join("g2"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let pairs = [("f", "f2"), ("AGENTS.md", "AGENTS2"), ("d", "d2"), (".gitignore", "ignore2"), ("g", "g2")];
+        Exchange::new(pairs.map(|(a, b)| (work.join(a), work.join(b))).to_vec())
+    }
+
+    fn context(&self) -> ToolContext {
+        ToolContext {
+            thread: Arc::clone(&self.thread),
+            turn_id: TurnId::new(),
+            call_id: "c".to_owned(),
+            diff: Arc::default(),
+            starts: Arc::default(),
+        }
+    }
+
+    /// Runs one call of a tool to its end, asking nobody.
+    async fn call(&self, name: &str, arguments: serde_json::Value) -> String {
+        let (context, custom) = (self.context(), name == "apply_patch");
+        let input = if custom { arguments.as_str().unwrap().to_owned() } else { arguments.to_string() };
+        let call = ToolCall { call_id: "c".into(), name: name.into(), input, custom };
+        let mut plan = tools::plan(&context, &call).unwrap();
+        let done = async {
+            if plan.is_patch() {
+                tools::prepare(context.clone(), &mut plan).await;
+            }
+            tools::run(context.clone(), plan, 1).await
+        };
+        let outcome = tokio::time::timeout(PATIENCE, done).await.unwrap_or_else(|_| panic!("{name} hangs"));
+        format!("{}{:?}", outcome.output, outcome.image)
+    }
+}
+
+/// Exchanges names as fast as it can until it is dropped.
+struct Exchange {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Exchange {
+    fn new(pairs: Vec<(PathBuf, PathBuf)>) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            while !asked.load(Ordering::Relaxed) {
+                for (a, b) in &pairs {
+                    // A patch may have one of them under another name at this moment.
+                    let _ = renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE);
+                }
+            }
+        });
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn secret(house: &House) -> Vec<String> {
+    let read = |name: &str| fs::read_to_string(house.top.join("home").join(name)).unwrap();
+    ["key", "AGENTS.md", "f", "sub/f"].map(read).to_vec()
+}
+
+async fn reading_tools_give_nothing_away(sandbox: SandboxMode) {
+    let house = House::new(sandbox);
+    let _exchange = house.exchange();
+    let calls = [
+        ("read_file", serde_json::json!({"path": "f"})),
+        ("read_file", serde_json::json!({"path": "d/f"})),
+        ("read_file", serde_json::json!({"path": "g"})),
+        ("grep", serde_json::json!({"pattern": "SECRET|inside"})),
+        ("grep", serde_json::json!({"pattern": "SECRET|inside", "path": "d"})),
+        ("grep", serde_json::json!({"pattern": "SECRET|inside", "path": "f"})),
+        ("list_dir", serde_json::json!({"path": "d", "depth": 3})),
+    ];
+    let mut seen = 0;
+    for round in 0..ROUNDS {
+        for (name, arguments) in &calls {
+            let output = house.call(name, arguments.clone()).await;
+            assert!(!output.contains(SECRET), "{name} in round {round}: {output}");
+            assert!(!output.contains("sub/"), "{name} in round {round} lists what is hidden: {output}");
+            seen += usize::from(output.contains("inside"));
+        }
+    }
+    assert!(seen > ROUNDS, "the tools saw next to nothing: {seen}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reading_tools_give_nothing_away_in_workspace_write() {
+    reading_tools_give_nothing_away(SandboxMode::WorkspaceWrite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reading_tools_give_nothing_away_in_full_access() {
+    reading_tools_give_nothing_away(SandboxMode::DangerFullAccess).await;
+}
+
+#[test]
+fn project_documents_and_the_record_of_changes_give_nothing_away() {
+    let house = House::new(SandboxMode::WorkspaceWrite);
+    let _exchange = house.exchange();
+    let core = &house.thread.core;
+    for round in 0..ROUNDS {
+        let view = || house.thread.view(house.thread.hold_directory().unwrap(), Reader::Server);
+        let shell = core.shell;
+        let (items, _) = context::due(ContextDue::Everything, &core.config, shell, house.thread.config(), &view());
+        assert!(!format!("{items:?}").contains(SECRET), "AGENTS.md in round {round}");
+        let changes = Before::look(view()).and_then(Before::changes);
+        assert!(!format!("{changes:?}").contains(SECRET), "the record of changes in round {round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn patches_write_nothing_outside() {
+    let house = House::new(SandboxMode::WorkspaceWrite);
+    let before = secret(&house);
+    let _exchange = house.exchange();
+    let mut applied = 0;
+    for _ in 0..ROUNDS {
+        for patch in [
+            "*** Begin Patch\n*** Update File: f\n@@\n-inside\n+inside\n+more\n*** End Patch",
+            "*** Begin Patch\n*** Update File: f\n@@\n-inside\n-more\n+inside\n*** End Patch",
+            "*** Begin Patch\n*** Update File: d/f\n@@\n-inside\n+inside\n+more\n*** End Patch",
+            "*** Begin Patch\n*** Update File: d/f\n@@\n-inside\n-more\n+inside\n*** End Patch",
+            "*** Begin Patch\n*** Delete File: d/f\n*** Add File: d/f\n+inside\n*** End Patch",
+        ] {
+            let output = house.call("apply_patch", patch.into()).await;
+            assert!(!output.contains(SECRET), "{output}");
+            applied += usize::from(output.starts_with("Success"));
+        }
+    }
+    assert!(applied > 0, "no patch was ever applied");
+    drop(_exchange);
+    assert_eq!(secret(&house), before);
+    let names = |directory: &Path| fs::read_dir(directory).unwrap().count();
+    assert_eq!((names(&house.top.join("home")), names(&house.top.join("home/sub"))), (4, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_that_was_exchanged_is_refused_with_a_way_on() {
+    let house = House::new(SandboxMode::WorkspaceWrite);
+    let work = house.thread.config().cwd.clone();
+    fs::write(work.join("f"), "inside\n").unwrap();
+    fs::rename(&work, house.top.join("moved")).unwrap();
+    symlink("home", &work).unwrap();
+    let patch = "*** Begin Patch\n*** Add File: new\n+x\n*** End Patch";
+    for (name, arguments) in [
+        ("read_file", serde_json::json!({"path": "f"})),
+        ("list_dir", serde_json::json!({})),
+        ("grep", serde_json::json!({"pattern": "."})),
+        ("apply_patch", patch.into()),
+        ("exec_command", serde_json::json!({"cmd": "echo hi"})),
+    ] {
+        let output = house.call(name, arguments).await;
+        assert!(output.contains("was moved: a symbolic link"), "{name}: {output}");
+    }
+    assert!(house.bench.commands().is_empty(), "no command was started");
+    let mut watched = super::support::Watched::new(Arc::clone(&house.thread));
+    watched.prompt("go on");
+    let result = watched.ended().await;
+    assert!(result.content.contains("openoxide threads fork ID --cwd DIR"), "{}", result.content);
+    assert!(house.bench.model.requests.lock().unwrap().is_empty(), "the model was asked nothing");
+}
+
+#[test]
+fn a_thread_in_what_is_the_servers_own_is_refused_in_every_mode() {
+    let house = House::new(SandboxMode::WorkspaceWrite);
+    for sandbox in [SandboxMode::ReadOnly, SandboxMode::WorkspaceWrite, SandboxMode::DangerFullAccess] {
+        for cwd in [house.top.join("home"), house.top.join("home/sub"), house.top.join("work/../home")] {
+            let defaults = house.bench.manager.config().thread_defaults();
+            let refused = house.bench.manager.start_thread(ThreadConfig { cwd, sandbox, ..defaults });
+            let error = refused.err().expect("it is refused");
+            assert!(error.to_string().contains("belongs to the agent itself"), "{error}");
+        }
+    }
+}
