@@ -20,6 +20,18 @@ pub(crate) const CRASHED_NOTE: &str = "<turn_interrupted>\nThe program ended whi
 pub(crate) const REMADE_NOTE: &str = "<directory_remade>\nThe thread's directory was removed and made anew since the turn \
      before this. What was read of it may not hold any more: look again before building on it.\n</directory_remade>";
 
+/// How the note begins that a thread goes on in another directory.
+const MOVED_BEGIN: &str = "<directory_changed>\n";
+
+/// What is noted in the history of a thread that was forked to another directory.
+pub(crate) fn moved_note(to: &std::path::Path) -> String {
+    format!(
+        "{MOVED_BEGIN}The thread goes on in another directory from here on: {}\nWhat was read elsewhere may not hold there: \
+         look before building on it.\n</directory_changed>",
+        openoxide_display::quote_path(to)
+    )
+}
+
 /// How the note begins that changes were taken back.
 const UNDONE_BEGIN: &str = "<changes_undone>\n";
 
@@ -65,6 +77,7 @@ pub(crate) fn is_ours(text: &str) -> bool {
         "# AGENTS.md instructions for ",
         "<turn_interrupted>",
         "<directory_remade>",
+        MOVED_BEGIN,
     ]
     .iter()
     .any(|begin| text.starts_with(begin))

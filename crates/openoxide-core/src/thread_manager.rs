@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use openoxide_model::{HistoryItem, Role};
 use openoxide_sandbox::{SandboxMode, SandboxPolicy};
 
 pub use self::opening::{Entrance, Pass, Ticket};
@@ -25,7 +26,9 @@ use crate::thread::SHUTDOWN_LIMIT;
 use crate::thread_state::{ContextDue, State};
 use crate::tools::reading::ReadShares;
 use crate::tools::{Reach, Toolbox, Toolboxes};
-use crate::{ApprovalPolicy, Config, CoreError, Thread, ThreadConfig, ThreadId, ThreadSummary, Transcript, TurnId};
+use crate::{
+    ApprovalPolicy, Config, CoreError, Thread, ThreadConfig, ThreadId, ThreadSummary, Transcript, TurnId, instructions,
+};
 
 /// What every thread of a process shares; made once.
 pub(crate) struct Core {
@@ -417,10 +420,17 @@ fn state_of(restored: Restored) -> State {
 }
 
 /// Copies a thread as it is in its rollout, to a new one, whole or up to the end of a turn. The original may be in use.
+/// With `cwd` the new one goes on in that directory.
 ///
 /// # Errors
-/// There is no such thread or turn, or the disk fails.
-pub fn fork_rollout(store: &dyn ThreadStore, id: ThreadId, turn: Option<TurnId>) -> Result<ThreadId, CoreError> {
+/// There is no such thread, turn or directory, or the disk fails.
+pub fn fork_rollout(
+    store: &dyn ThreadStore,
+    id: ThreadId,
+    turn: Option<TurnId>,
+    cwd: Option<&Path>,
+) -> Result<ThreadId, CoreError> {
+    let directory = cwd.map(|cwd| ThreadDirectory::resolve(Path::new("/"), cwd)).transpose()?;
     let failed = |source: std::io::Error| match source.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::InvalidInput => CoreError::ThreadNotFound { id },
         _ => CoreError::Rollout { id, source },
@@ -434,12 +444,26 @@ pub fn fork_rollout(store: &dyn ThreadStore, id: ThreadId, turn: Option<TurnId>)
     let mut writer = store.lock(fork).map_err(failed)?;
     for line in lines {
         let item = match line.item {
-            RolloutItem::SessionMeta(meta) => {
+            RolloutItem::SessionMeta(mut meta) => {
+                if let Some(directory) = &directory {
+                    directory.path().clone_into(&mut meta.cwd);
+                }
                 RolloutItem::SessionMeta(SessionMeta { id: fork, forked_from: Some(id), ..meta })
+            }
+            RolloutItem::TurnContext(mut context) => {
+                if let Some(directory) = &directory {
+                    directory.path().clone_into(&mut context.cwd);
+                    context.directory = Some(directory.id().as_str().to_owned());
+                }
+                RolloutItem::TurnContext(context)
             }
             other => other,
         };
         writer.append(&item).map_err(failed)?;
+    }
+    if let Some(directory) = &directory {
+        let note = HistoryItem::Message { role: Role::User, text: instructions::moved_note(directory.path()) };
+        writer.append(&RolloutItem::ResponseItem(note.into())).map_err(failed)?;
     }
     writer.syncer().and_then(|sync| sync()).map_err(failed)?;
     Ok(fork)

@@ -4,6 +4,7 @@
 mod page;
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -72,6 +73,9 @@ struct ForkArgs {
     /// The last turn to take along, by its id.
     #[arg(long, value_name = "TURN")]
     turn: Option<TurnId>,
+    /// The directory in which the copy goes on; by default the original's.
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -125,7 +129,10 @@ pub(crate) fn run(args: ThreadsArgs) -> anyhow::Result<ExitCode> {
             }
         }
         What::Fork(args) => {
-            let fork = fork_rollout(&store, find(&store, &args.id)?, args.turn).map_err(told)?;
+            let fork = {
+                let cwd = args.cwd.map(std::path::absolute).transpose()?;
+                fork_rollout(&store, find(&store, &args.id)?, args.turn, cwd.as_deref()).map_err(told)?
+            };
             writeln!(out, "{fork}")?;
         }
         What::Undo(args) => {

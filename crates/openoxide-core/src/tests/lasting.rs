@@ -56,7 +56,7 @@ async fn a_turn_without_an_end_is_closed_when_its_thread_is_loaded() {
     let id = thread.thread.id();
     // A copy of the file is what a crash would have left.
     let store = crate::JsonlStore::new(bench.manager.config().home.as_deref().unwrap());
-    let fork = crate::fork_rollout(&store, id, None).unwrap();
+    let fork = crate::fork_rollout(&store, id, None, None).unwrap();
     assert!(matches!(restarted(&bench).get_or_load(id), Err(CoreError::ThreadBusy { .. })));
 
     let manager = restarted(&bench);
@@ -66,7 +66,10 @@ async fn a_turn_without_an_end_is_closed_when_its_thread_is_loaded() {
     assert_eq!(loaded.history().last().unwrap(), "<turn_interrupted>");
     loaded.prompt("go on");
     assert_eq!(loaded.ended().await.status, TurnStatus::Completed);
-    assert!(matches!(crate::fork_rollout(&store, id, Some(crate::TurnId::new())), Err(CoreError::TurnNotFound { .. })));
+    assert!(matches!(
+        crate::fork_rollout(&store, id, Some(crate::TurnId::new()), None),
+        Err(CoreError::TurnNotFound { .. })
+    ));
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,4 +151,74 @@ async fn so_many_turns_run_at_once_and_a_place_is_free_again() {
     assert_eq!(busy.ended().await.content, "re: waits behind it");
     other.prompt("two");
     assert_eq!(other.ended().await.content, "re: two");
+}
+
+#[tokio::test]
+async fn a_loaded_thread_refuses_a_link_in_its_path_and_tells_the_model_of_a_directory_made_anew() {
+    let (bench, _home) = kept(vec![Say::Text("one"), Say::Text("two")]);
+    let mut thread = bench.thread(ApprovalPolicy::Never);
+    thread.prompt("begin");
+    thread.ended().await;
+    let (id, cwd) = (thread.thread.id(), thread.thread.config().cwd.clone());
+    bench.manager.shutdown().await;
+    drop(thread);
+
+    let away = cwd.with_file_name("away");
+    std::fs::rename(&cwd, &away).unwrap();
+    std::os::unix::fs::symlink(&away, &cwd).unwrap();
+    let error = restarted(&bench).get_or_load(id).err().expect("a link is refused");
+    assert!(matches!(error, CoreError::DirectoryChanged { .. }), "{error}");
+    assert!(error.hint().unwrap().contains("threads fork ID --cwd DIR"));
+
+    let store = crate::JsonlStore::new(bench.manager.config().home.as_deref().unwrap());
+    let fork = crate::fork_rollout(&store, id, None, Some(&cwd)).unwrap();
+    let forked = Watched::new(restarted(&bench).get_or_load(fork).unwrap());
+    assert_eq!(forked.thread.config().cwd, away, "where the link leads, once and for all");
+    assert!(forked.history().last().unwrap().starts_with("<directory_changed>"));
+    drop(forked);
+
+    std::fs::remove_file(&cwd).unwrap();
+    std::fs::create_dir(&cwd).unwrap();
+    let mut loaded = Watched::new(restarted(&bench).get_or_load(id).unwrap());
+    loaded.prompt("go on");
+    assert_eq!(loaded.ended().await.status, TurnStatus::Completed);
+    let told = |lines: Vec<String>| lines.iter().filter(|line| line.starts_with("<directory_remade>")).count();
+    assert_eq!(told(loaded.history()), 1);
+    loaded.prompt("and on");
+    loaded.ended().await;
+    assert_eq!(told(loaded.history()), 1, "once");
+}
+
+#[tokio::test]
+async fn undo_follows_no_link_at_its_root_and_gives_permissions_back() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let delete = "*** Begin Patch\n*** Delete File: key\n*** End Patch";
+    let (bench, _home) = kept(vec![Say::Calls(vec![("apply_patch", delete.into())]), Say::Text("done")]);
+    let mut thread = bench.thread(ApprovalPolicy::Never);
+    let cwd = thread.thread.config().cwd.clone();
+    std::fs::write(cwd.join("key"), "mine\n").unwrap();
+    std::fs::set_permissions(cwd.join("key"), std::fs::Permissions::from_mode(0o640)).unwrap();
+    thread.prompt("begin");
+    thread.ended().await;
+    assert!(!cwd.join("key").exists());
+    let id = thread.thread.id();
+    bench.manager.shutdown().await;
+    drop(thread);
+    // It waits for the lock that the last of the first manager's work still has.
+    drop(restarted(&bench).get_or_load(id).unwrap());
+
+    let store = crate::JsonlStore::new(bench.manager.config().home.as_deref().unwrap());
+    let (away, victim) = (cwd.with_file_name("away"), cwd.with_file_name("victim"));
+    std::fs::rename(&cwd, &away).unwrap();
+    std::fs::create_dir(&victim).unwrap();
+    std::os::unix::fs::symlink(&victim, &cwd).unwrap();
+    let error = crate::undo_turn(&store, id, None, false).unwrap_err();
+    assert!(matches!(error, CoreError::DirectoryChanged { .. }), "{error}");
+    assert!(!victim.join("key").exists());
+
+    std::fs::remove_file(&cwd).unwrap();
+    std::fs::rename(&away, &cwd).unwrap();
+    let undone = crate::undo_turn(&store, id, None, false).unwrap();
+    assert_eq!((undone.restored, undone.left), (vec![cwd.join("key")], Vec::new()));
+    assert_eq!(std::fs::metadata(cwd.join("key")).unwrap().permissions().mode() & 0o777, 0o640);
 }
