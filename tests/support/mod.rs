@@ -190,6 +190,20 @@ impl Server {
         self.child.wait().unwrap();
     }
 
+    /// Asks the server to end, by SIGTERM.
+    pub(crate) fn terminate(&mut self) {
+        // The shell's kill, so that no unsafe code is needed here.
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").arg(pid).status().unwrap().success());
+    }
+
+    /// The most memory that the server has had, in KiB.
+    pub(crate) fn peak_memory_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
     /// Waits for the server's end.
     pub(crate) fn wait_exit(&mut self) -> ExitStatus {
         let mut status = None;
