@@ -6,11 +6,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use openoxide_core::{ApprovalPolicy, Ceiling, Config as CoreConfig, JsonlStore, SandboxMode, ThreadManager, expire};
-use openoxide_mcp_server::{ApprovalStrategy, Server, ServerConfig, serve};
+use openoxide_core::{
+    ApprovalPolicy, Ceiling, Config as CoreConfig, Interruption, JsonlStore, SandboxMode, ThreadManager, expire,
+};
+use openoxide_mcp_server::{ApprovalStrategy, OnEof, Server, ServerConfig, serve};
 use openoxide_sandbox::Launcher;
 use tokio::signal::unix::{SignalKind, signal};
 
+mod closed_output;
 mod http;
 
 use crate::Global;
@@ -48,6 +51,10 @@ pub(crate) struct McpServerArgs {
     /// wait_seconds goes before. Without it, hosts that are known to give up are answered in time.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     max_wait: Option<Duration>,
+    /// What the end of input means: interrupt ends every turn and answers its call so, finish lets open calls and tasks
+    /// end first, for scripts that write their calls and close.
+    #[arg(long, value_name = "HOW", default_value = "interrupt", conflicts_with = "listen")]
+    on_eof: Eof,
     /// Have the tools of another agent's MCP server as well, in its shapes: codex (`codex`, `codex-reply`, `codex/event`).
     #[arg(long, value_name = "AGENT")]
     compat: Option<Compat>,
@@ -66,6 +73,12 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Compat {
     Codex,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Eof {
+    Interrupt,
+    Finish,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -168,13 +181,25 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
             tasks,
             approval_strategy,
             max_wait,
+            on_eof: match args.on_eof {
+                Eof::Interrupt => OnEof::Interrupt,
+                Eof::Finish => OnEof::Finish,
+            },
             codex,
             on_trace: on_trace(),
         });
         match &args.http.listen {
             Some(address) => http::serve(address, &args.http, agent, stopped()?).await,
             None => {
-                serve(tokio::io::stdin(), tokio::io::stdout(), agent, stopped()?).await;
+                let stopped = stopped()?;
+                let stop = async {
+                    // Cancel-safe: a signal stays counted, and a closed output stays closed.
+                    tokio::select! {
+                        () = stopped => Interruption::ServerStopped,
+                        () = closed_output::noticed() => Interruption::ConnectionLost,
+                    }
+                };
+                serve(tokio::io::stdin(), tokio::io::stdout(), agent, stop).await;
                 Ok(())
             }
         }
@@ -215,15 +240,17 @@ fn expire_later(core: &CoreConfig, history: &HistoryTable) {
     });
 }
 
-/// Ready when the process is told to end.
+/// Ready when the process is told to end, or its terminal has gone.
 fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
     Ok(async move {
-        // Both are cancel-safe: a signal stays counted until it is received.
+        // All are cancel-safe: a signal stays counted until it is received.
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            _ = hang_up.recv() => {}
         }
     })
 }

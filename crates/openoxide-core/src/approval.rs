@@ -183,6 +183,9 @@ pub struct Denial {
     pub what: String,
     /// Which kind of no.
     pub reason: DenialReason,
+    /// The decider's own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 impl DenialReason {

@@ -169,6 +169,9 @@ pub enum CoreError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The program ends; see [`crate::ThreadManager::shutdown`].
+    #[error("interrupted: the server is ending and takes nothing new")]
+    Ending,
     /// A turn was submitted outside of a tokio runtime.
     #[error("no async runtime to run the turn on")]
     NoRuntime,
@@ -213,6 +216,7 @@ impl CoreError {
             | Self::QueueFull { .. }
             | Self::TooManyThreads { .. }
             | Self::TooManyTurns { .. }
+            | Self::Ending
             | Self::Rollout { .. } => ErrorKind::Unavailable,
             Self::NoRuntime => ErrorKind::Internal,
         }
@@ -246,6 +250,7 @@ impl CoreError {
             Self::Rollout { .. } | Self::Listing { .. } => {
                 "check the free space and the permissions of the sessions directory"
             }
+            Self::Ending => "send it again to a server that is started anew; what was kept is still there",
             Self::NoRuntime => return None,
         })
     }

@@ -17,6 +17,7 @@ mod error;
 mod events;
 mod ids;
 mod instructions;
+mod interruption;
 mod protocol;
 mod rollout;
 mod runner;
@@ -40,6 +41,7 @@ pub use config::{ApprovalPolicy, Config, Limits, ThreadConfig};
 pub use error::{CoreError, ErrorKind};
 pub use events::EventReceiver;
 pub use ids::{ApprovalId, SteerId, ThreadId, TurnId};
+pub use interruption::Interruption;
 pub use protocol::*;
 pub use rollout::{
     EventRecord, FORMAT, JsonlStore, Opened, Overrides, RolloutItem, RolloutLine, SessionMeta, StoredThread, Syncer,

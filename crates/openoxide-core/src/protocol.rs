@@ -5,7 +5,9 @@ use std::sync::Arc;
 use openoxide_model::Usage;
 use serde::Serialize;
 
-use crate::{ApprovalId, ApprovalRequest, Decider, Decision, Denial, FileChange, SteerId, ThreadId, TurnId};
+use crate::{
+    ApprovalId, ApprovalRequest, Decider, Decision, Denial, FileChange, Interruption, SteerId, ThreadId, TurnId,
+};
 
 /// Something asked of a thread.
 #[derive(Debug, Clone)]
@@ -27,6 +29,8 @@ pub enum Op {
     Interrupt {
         /// The turn to end.
         turn_id: Option<TurnId>,
+        /// Why, for whoever reads its result.
+        why: Interruption,
     },
     /// Settle a pending approval. Each approval is settled once.
     Approval {
@@ -264,7 +268,8 @@ pub struct TurnResult {
     pub turn_id: TurnId,
     /// How it ended.
     pub status: TurnStatus,
-    /// The model's last message of the turn that was not empty; for a failure, what went wrong and the mend.
+    /// The model's last message of the turn that was not empty; for a failure, what went wrong and what to do. An
+    /// interrupted turn says so in its first sentence, with who ended it and why, before what the model had said.
     pub content: String,
     /// Files changed by patches, in the order first touched.
     pub files_changed: Vec<std::path::PathBuf>,

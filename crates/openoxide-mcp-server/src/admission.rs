@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use openoxide_core::{
-    ApprovalPolicy, Attachment, CoreError, Decider, Entrance, Op, SandboxMode, SteerId, Submitted, Thread,
-    ThreadConfig, ThreadId, ThreadManager, TurnId,
+    ApprovalPolicy, Attachment, CoreError, Decider, Entrance, Interruption, Op, SandboxMode, SteerId, Submitted,
+    Thread, ThreadConfig, ThreadId, ThreadManager, TurnId,
 };
 use openoxide_mcp_protocol::request_state::ParkedCall;
 use openoxide_mcp_protocol::tools::{OpenoxideParams, QueryParams, ReplyParams};
@@ -39,8 +39,8 @@ pub(crate) enum Admission {
     Answer(Value),
 }
 
-fn refused(era: Era, error: &CoreError) -> Admission {
-    Admission::Answer(output::refused(era, error))
+fn refused(era: Era, thread: Option<&str>, error: &CoreError) -> Admission {
+    Admission::Answer(output::refused(era, thread, error))
 }
 
 fn placed(era: Era, thread: Arc<Thread>, submitted: Result<(Submitted, Attachment), CoreError>) -> Admission {
@@ -53,8 +53,8 @@ fn placed(era: Era, thread: Arc<Thread>, submitted: Result<(Submitted, Attachmen
         }
         Ok((_, attachment)) => Admission::Answer(output::last(era, &thread, attachment.snapshot.last.as_deref())),
         Err(error) => {
-            let id = thread.id().to_string();
-            Admission::Answer(output::failed_on(era, id, CallStatus::Failed, &output::sentence(&error)))
+            let (id, status) = (thread.id().to_string(), output::status_of(&error));
+            Admission::Answer(output::failed_on(era, id, status, &output::sentence(&error)))
         }
     }
 }
@@ -121,13 +121,13 @@ fn query(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: 
     };
     let fork = match manager.fork_for_query(id) {
         Ok(fork) => fork,
-        Err(error) => return refused(era, &error),
+        Err(error) => return refused(era, Some(thread_id), &error),
     };
     // The fork has what the original has.
     let config = fork.config();
     if !principal.may_use(config.owner.as_deref()) {
         let _ = fork.submit(Op::Shutdown);
-        return refused(era, &CoreError::ThreadNotFound { id });
+        return refused(era, Some(thread_id), &CoreError::ThreadNotFound { id });
     }
     let refuse = |message: String| {
         // A thread on which nothing runs is closed at once.
@@ -159,7 +159,7 @@ fn begin(thread: Result<Arc<Thread>, CoreError>, era: Era, prompt: String) -> Ad
             let submitted = thread.submit_and_attach(Op::UserInput { text: prompt });
             placed(era, thread, submitted)
         }
-        Err(error) => refused(era, &error),
+        Err(error) => refused(era, None, &error),
     }
 }
 
@@ -191,7 +191,7 @@ pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, era: Er
             let (thread, _pass) = ticket.open().await;
             match thread {
                 Ok(thread) => reply_on(&thread, &principal, era, params),
-                Err(error) => refused(era, &error),
+                Err(error) => refused(era, Some(&params.thread_id), &error),
             }
         })),
     }
@@ -199,20 +199,21 @@ pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, era: Er
 
 fn reply_on(thread: &Arc<Thread>, principal: &Principal, era: Era, params: ReplyParams) -> Admission {
     if !principal.may_use(thread.config().owner.as_deref()) {
-        return refused(era, &CoreError::ThreadNotFound { id: thread.id() });
+        return refused(era, None, &CoreError::ThreadNotFound { id: thread.id() });
     }
+    let id = thread.id().to_string();
     if params.close.unwrap_or_default() {
         return match thread.submit(Op::Shutdown) {
             Ok(_) => Admission::Answer(output::closed(era, thread)),
-            Err(error) => refused(era, &error),
+            Err(error) => refused(era, Some(&id), &error),
         };
     }
     let interrupt = params.interrupt.unwrap_or_default();
     let Some(text) = params.prompt else {
         // Attached first, so that the end of an interrupted turn is not missed.
         let attachment = thread.attach();
-        if interrupt && let Err(error) = thread.submit(Op::Interrupt { turn_id: None }) {
-            return refused(era, &error);
+        if interrupt && let Err(error) = thread.submit(Op::Interrupt { turn_id: None, why: Interruption::Asked }) {
+            return refused(era, Some(&id), &error);
         }
         let running = attachment.snapshot.running.or_else(|| attachment.snapshot.queued.first().copied());
         return match running {
@@ -223,8 +224,8 @@ fn reply_on(thread: &Arc<Thread>, principal: &Principal, era: Era, params: Reply
             None => Admission::Answer(output::last(era, thread, attachment.snapshot.last.as_deref())),
         };
     };
-    if interrupt && let Err(error) = thread.submit(Op::Interrupt { turn_id: None }) {
-        return refused(era, &error);
+    if interrupt && let Err(error) = thread.submit(Op::Interrupt { turn_id: None, why: Interruption::Asked }) {
+        return refused(era, Some(&id), &error);
     }
     let op = match params.steer.unwrap_or_default() {
         true => Op::Steer { text },

@@ -2,6 +2,7 @@
 //! single HTTP request that belongs to no session.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use openoxide_mcp_protocol::RequestId;
 
@@ -24,6 +25,8 @@ pub(crate) struct Connection {
     pub(crate) questions: Questions,
     pub(crate) log_level: Arc<ConnectionLogLevel>,
     pub(crate) subscriptions: Arc<Subscriptions>,
+    /// Whether its client has ended its input, so that no question is answered any more.
+    is_input_over: AtomicBool,
 }
 
 impl Connection {
@@ -37,7 +40,19 @@ impl Connection {
             questions: Questions::default(),
             log_level: Arc::default(),
             subscriptions: Arc::default(),
+            is_input_over: AtomicBool::new(false),
         })
+    }
+
+    /// Notes that nothing more comes from the client: its open questions, and those to come, count as denied.
+    pub(crate) fn end_input(&self) {
+        self.is_input_over.store(true, Ordering::Release);
+        self.questions.disconnect();
+    }
+
+    /// Whether the client can still answer.
+    pub(crate) fn can_answer(&self) -> bool {
+        !self.is_input_over.load(Ordering::Acquire)
     }
 
     /// Ends a request for its client: nothing more is said for it, and its runner decides what becomes of the turn.

@@ -51,7 +51,7 @@ pub(crate) fn cut_short(era: Era, thread: &Thread, turn: TurnId) -> Value {
     match thread.result_of(turn) {
         Some(result) => ended(era, thread, &result),
         None => {
-            let why = "the thread was closed before the turn ended";
+            let why = "The turn was interrupted: its thread was closed before it ended.";
             failed_on(era, thread.id().to_string(), CallStatus::Interrupted, why)
         }
     }
@@ -77,9 +77,20 @@ pub(crate) fn failed_on(era: Era, thread_id: String, status: CallStatus, message
     tool_result(era, &output, true)
 }
 
-/// An error of core that no thread stands behind.
-pub(crate) fn refused(era: Era, error: &CoreError) -> Value {
-    tool_error(era, &sentence(error))
+/// An error of core, before there is a turn. What the end of the server has cut off names the thread that was asked for.
+pub(crate) fn refused(era: Era, thread: Option<&str>, error: &CoreError) -> Value {
+    match (error, thread) {
+        (CoreError::Ending, Some(id)) => failed_on(era, id.to_owned(), status_of(error), &sentence(error)),
+        _ => tool_error(era, &sentence(error)),
+    }
+}
+
+/// How a call stands that has come to this error.
+pub(crate) fn status_of(error: &CoreError) -> CallStatus {
+    match error {
+        CoreError::Ending => CallStatus::Interrupted,
+        _ => CallStatus::Failed,
+    }
 }
 
 /// An error of core with its hint.

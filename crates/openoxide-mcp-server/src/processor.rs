@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use openoxide_core::CoreError;
 use openoxide_mcp_protocol::request_state::Binding;
 use openoxide_mcp_protocol::tasks::tasks_not_declared;
 use openoxide_mcp_protocol::tools::{ToolCall, ToolCallError, codex};
@@ -24,6 +25,7 @@ use crate::connection::Connection;
 use crate::door::Session;
 use crate::hosts;
 use crate::outgoing::{Gate, Outgoing};
+use crate::output;
 use crate::reader::{Input, Line, MAX_LINE};
 use crate::resources;
 use crate::runner::{self, Task};
@@ -43,15 +45,13 @@ struct Legacy {
 /// One connection's processor.
 pub(crate) struct Processor {
     connection: Arc<Connection>,
-    /// Given to each runner; tells by its last drop that all have ended.
-    alive: mpsc::Sender<()>,
     legacy: Option<Legacy>,
 }
 
 impl Processor {
     /// A connection that has said nothing yet.
-    pub(crate) fn new(connection: Arc<Connection>, alive: mpsc::Sender<()>) -> Self {
-        Self { connection, alive, legacy: None }
+    pub(crate) fn new(connection: Arc<Connection>) -> Self {
+        Self { connection, legacy: None }
     }
 
     /// Serves lines until the reader drops its end.
@@ -169,11 +169,11 @@ impl Processor {
         let Connection { server, principal, .. } = &*self.connection;
         let (server, principal) = (Arc::clone(server), principal.clone());
         let (method, params, client) = (method.to_owned(), params.map(ToOwned::to_owned), client.clone());
-        let alive = self.alive.clone();
+        let open = server.lifecycle.open();
         tokio::task::spawn_blocking(move || {
             let outcome = tasks::answer(&server, &principal, &client, &method, params.as_deref());
             responder.answer(outcome.as_ref());
-            drop(alive);
+            drop(open);
         });
     }
 
@@ -202,11 +202,11 @@ impl Processor {
         }
         let Connection { server, principal, .. } = &*self.connection;
         let (manager, principal, method) = (Arc::clone(&server.manager), principal.clone(), method.to_owned());
-        let (params, alive) = (params.map(ToOwned::to_owned), self.alive.clone());
+        let (params, open) = (params.map(ToOwned::to_owned), server.lifecycle.open());
         tokio::task::spawn_blocking(move || {
             let outcome = resources::answer(&manager, &principal, &method, params.as_deref(), era == Era::Modern);
             responder.answer(outcome.map(|result| complete(era, result)).as_ref());
-            drop(alive);
+            drop(open);
         });
     }
 
@@ -299,6 +299,9 @@ impl Processor {
                 format!("{MAX_OPEN_CALLS} calls are open, which is the most there may be; wait for one to end");
             return responder.answer(Ok(&tool_error(era, &message)));
         }
+        let Some((open_request, admitting)) = connection.server.lifecycle.admit() else {
+            return responder.answer(Ok(&output::refused(era, tool_call.thread_id(), &CoreError::Ending)));
+        };
         let binding = (params.name, canonical(params.arguments.as_deref()));
         let parked = match (era, params.request_state, params.input_responses) {
             (Era::Modern, Some(state), answers) => {
@@ -338,7 +341,7 @@ impl Processor {
             (era == Era::Legacy).then(|| hosts::wait(name, gets_progress)).flatten()
         });
         let task =
-            Task { connection: Arc::clone(connection), open, responder, limit, binding, alive: self.alive.clone() };
+            Task { connection: Arc::clone(connection), open, responder, limit, binding, open_request, admitting };
         let manager = Arc::clone(&connection.server.manager);
         let principal = connection.principal.clone();
         let trace = meta.trace.as_ref().map(|trace| trace.parent.as_str());

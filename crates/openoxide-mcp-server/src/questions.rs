@@ -70,6 +70,14 @@ impl Questions {
         }
     }
 
+    /// Settles every question as denied: whoever was asked went away.
+    pub(crate) fn disconnect(&self) {
+        let open: Vec<Question> = self.lock().drain().map(|(_, question)| question).collect();
+        for Question { thread, approval, client, .. } in open {
+            settle_disconnected(&thread, approval, client);
+        }
+    }
+
     /// Takes back the question about `approval`, wherever it was settled; returns its id so that the client can be told.
     pub(crate) fn withdraw(&self, approval: ApprovalId) -> Option<RequestId> {
         let mut questions = self.lock();
@@ -121,6 +129,11 @@ pub(crate) fn settle_unasked(server: &Server, thread: &Arc<Thread>, request: &Ap
         _ => deny(DenialReason::NotAskable),
     };
     settle(thread, request.id, decision, Decider::Strategy(server.approval_strategy.name()));
+}
+
+/// Denies a question because whoever was asked, or would be, has gone away.
+pub(crate) fn settle_disconnected(thread: &Arc<Thread>, approval: ApprovalId, client: Option<String>) {
+    settle(thread, approval, deny(DenialReason::Disconnected), Decider::Client(client));
 }
 
 /// A denial without words.

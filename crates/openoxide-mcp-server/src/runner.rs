@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use openoxide_core::{ApprovalId, ApprovalRequest, Event, Op, SteerId, Thread, TurnId};
+use openoxide_core::{ApprovalId, ApprovalRequest, Event, Interruption, Op, SteerId, Thread, TurnId};
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall};
 use openoxide_mcp_protocol::tools::codex::CODEX;
 use openoxide_mcp_protocol::{CancelledParams, Era, input_required, notification, request, tool_error};
 use serde_json::Value;
-use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
 
 use crate::admission::{Admission, Place};
@@ -19,6 +18,7 @@ use crate::answers::Responder;
 use crate::calls::{Call, OpenCall};
 use crate::codex;
 use crate::connection::Connection;
+use crate::lifecycle::{Admitting, OpenRequest};
 use crate::output;
 use crate::questions;
 use crate::report::{HEARTBEAT, Reporter};
@@ -38,7 +38,9 @@ pub(crate) struct Task {
     /// The tool and canonical arguments, to bind a parked call to.
     pub(crate) binding: (String, String),
     /// Dropped when the call has its answer.
-    pub(crate) alive: mpsc::Sender<()>,
+    pub(crate) open_request: OpenRequest,
+    /// Dropped when the call has got to its turn.
+    pub(crate) admitting: Admitting,
 }
 
 /// How a stay at a turn ended.
@@ -51,14 +53,16 @@ enum End {
 
 /// Runs a call to its answer. `admit` finds its place.
 pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Send) {
-    let Task { connection, open, responder, limit, binding, alive } = task;
+    let Task { connection, open, responder, limit, binding, open_request, admitting } = task;
     let call = Arc::clone(&open.call);
     let asked = call.is_codex.then(|| thread_in(&binding.1)).flatten();
     let work = async {
-        match admit.await {
+        let admission = admit.await;
+        drop(admitting);
+        match admission {
             Admission::Answer(answer) => End::Answer(answer),
             Admission::Place(place) if call.client.takes_tasks && call.era == Era::Modern && !call.is_codex => {
-                into_task(&connection, &call, *place, &alive, binding).await
+                into_task(&connection, &call, *place, &open_request, binding).await
             }
             Admission::Place(place) => Stay::new(&connection, &call, *place, binding).run(limit).await,
         }
@@ -80,7 +84,7 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
         End::Answer(answer) => responder.answer_call(Ok(&answer), &call.gate),
         End::Cancelled => drop(responder),
     }
-    drop(alive);
+    drop(open_request);
 }
 
 /// The thread that the arguments of a `codex-reply` name.
@@ -95,7 +99,7 @@ async fn into_task(
     connection: &Arc<Connection>,
     call: &Arc<Call>,
     place: Place,
-    alive: &mpsc::Sender<()>,
+    open_request: &OpenRequest,
     binding: (String, String),
 ) -> End {
     let server = &connection.server;
@@ -103,7 +107,7 @@ async fn into_task(
     match created {
         Ok(task) => {
             let answer = task.state(server).created();
-            tokio::spawn(tasks::follow(Arc::clone(server), task, place, alive.clone()));
+            tokio::spawn(tasks::follow(Arc::clone(server), task, place, open_request.clone()));
             End::Answer(answer)
         }
         Err(error) => {
@@ -220,6 +224,9 @@ impl<'a> Stay<'a> {
                 Claim::Elsewhere => {}
                 Claim::NobodyAskable => questions::settle_unasked(&self.connection.server, &self.thread, request),
                 Claim::Ask => match self.call.era {
+                    Era::Legacy if !self.connection.can_answer() => {
+                        questions::settle_disconnected(&self.thread, request.id, self.call.client.name.clone());
+                    }
                     Era::Legacy => {
                         let id = self.connection.questions.enter(&self.thread, request.id, self.call);
                         let params = self.wording(request);
@@ -279,7 +286,8 @@ impl<'a> Stay<'a> {
         }
         let nobody_left = visit.leave();
         if (self.began || nobody_left)
-            && let Err(error) = self.thread.submit(Op::Interrupt { turn_id: Some(self.turn) })
+            && let Err(error) =
+                self.thread.submit(Op::Interrupt { turn_id: Some(self.turn), why: Interruption::Cancelled })
         {
             tracing::debug!(%error, "a cancelled turn was not there to interrupt");
         }

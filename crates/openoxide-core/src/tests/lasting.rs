@@ -31,7 +31,7 @@ async fn what_was_approved_for_a_thread_is_approved_after_a_restart() {
         .unwrap();
     let first = thread.ended().await;
     let id = thread.thread.id();
-    bench.manager.shutdown().await;
+    bench.manager.shutdown(&crate::Interruption::ServerStopped).await;
     drop(thread);
 
     let manager = restarted(&bench);
@@ -143,7 +143,7 @@ async fn so_many_turns_run_at_once_and_a_place_is_free_again() {
     let refused = other.thread.submit(Op::UserInput { text: "two".into() });
     assert!(matches!(refused, Err(CoreError::TooManyTurns { max: 1 })));
     bench.model.asked.notified().await;
-    busy.thread.submit(Op::Interrupt { turn_id: None }).unwrap();
+    busy.thread.submit(Op::Interrupt { turn_id: None, why: crate::Interruption::Asked }).unwrap();
     busy.ended().await;
     assert_eq!(busy.ended().await.content, "re: waits behind it");
     other.prompt("two");

@@ -177,6 +177,15 @@ pub enum ToolCallError {
 }
 
 impl ToolCall {
+    /// The thread it names.
+    pub fn thread_id(&self) -> Option<&str> {
+        match self {
+            Self::Start(_) => None,
+            Self::Reply(params) => Some(&params.thread_id),
+            Self::Query(params) => params.thread_id.as_deref(),
+        }
+    }
+
     /// How long the caller wants to wait, in seconds.
     pub fn wait_seconds(&self) -> Option<f64> {
         match self {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use openoxide_core::{ApprovalPolicy, Config, SandboxMode, ThreadManager};
-use openoxide_mcp_server::{ApprovalStrategy, Server as Agent, ServerConfig, serve};
+use openoxide_mcp_server::{ApprovalStrategy, OnEof, Server as Agent, ServerConfig, serve};
 use openoxide_test_support::{Client, ScriptedModel};
 use serde_json::{Value, json};
 use tokio::io::DuplexStream;
@@ -47,6 +47,7 @@ async fn start_as(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config), c
         tasks: None,
         approval_strategy: ApprovalStrategy::default(),
         max_wait: None,
+        on_eof: OnEof::default(),
         codex,
         on_trace: None,
     });
