@@ -56,6 +56,17 @@ pub struct Change {
     pub new: Option<String>,
 }
 
+impl Change {
+    /// Its diff in git's format. Places beneath `root` are shown relative to it, others as they are.
+    #[must_use]
+    pub fn diff_from(&self, root: &Path) -> String {
+        let shown = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
+        let from = shown(&self.absolute);
+        let to = self.move_to_absolute.as_deref().map_or_else(|| from.clone(), shown);
+        diff::render(&from, &to, self.old.as_deref(), self.new.as_deref())
+    }
+}
+
 /// A patch that fits the tree. Nothing has been written; [`VerifiedPatch::apply`] does it.
 #[derive(Debug)]
 pub struct VerifiedPatch {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -81,16 +82,18 @@ pub struct UserOption {
 }
 
 /// One file that a patch changes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileChange {
     /// Path, relative to the thread's directory where it lies beneath it.
     pub path: PathBuf,
     /// What happens to it.
     pub kind: FileChangeKind,
-    /// Where it moves to.
+    /// Where it moves to, shown in the same way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub move_to: Option<PathBuf>,
+    /// Its own unified diff, with the same paths.
+    pub diff: Arc<str>,
 }
 
 /// What happens to a file.

@@ -463,7 +463,8 @@ pub fn fork_rollout(store: &dyn ThreadStore, id: ThreadId, turn: Option<TurnId>)
 }
 
 fn usable_directory(base: &Path, wanted: &Path) -> Result<PathBuf, CoreError> {
-    let path = base.join(wanted);
+    // Without a slash at the end and without `.`: this is what everybody is shown.
+    let path: PathBuf = base.join(wanted).components().collect();
     match std::fs::metadata(&path) {
         Ok(metadata) if metadata.is_dir() => Ok(path),
         Ok(_) => Err(CoreError::CwdNotADirectory { path }),

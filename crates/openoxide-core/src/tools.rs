@@ -128,9 +128,9 @@ pub(crate) struct ToolContext {
 }
 
 impl ToolContext {
-    /// A path of the model's, absolute.
+    /// A path of the model's, absolute and without a slash at its end.
     fn resolve(&self, path: &str) -> PathBuf {
-        self.thread.config().cwd.join(path)
+        self.thread.config().cwd.join(path).components().collect()
     }
 
     /// What the thread's own tools do not read, as its commands cannot: credentials, and the agent's own files.

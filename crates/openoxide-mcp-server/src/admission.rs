@@ -81,7 +81,8 @@ pub(crate) fn start(
         project_doc_max_bytes: overrides.project_doc_max_bytes,
         max_turn_tokens: overrides.max_turn_tokens,
         max_turn_seconds: overrides.max_turn_seconds,
-        max_steps: overrides.max_steps,
+        // More than can be counted is the same as no limit of the caller's.
+        max_steps: overrides.max_steps.map(|steps| u32::try_from(steps).unwrap_or(u32::MAX)),
         owner: principal.owner(),
     };
     begin(manager.start_thread(config), era, params.prompt)

@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn each_changed_file_has_its_part_of_the_diff() {
         let diff = "diff --git a/a.txt b/a.txt\nnew file mode 100644\n--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,2 @@\n+one\n+--- two\ndiff --git a/b.txt b/b.txt\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-x\n+y\n";
-        let change = |path: &str, kind| FileChange { path: path.into(), kind, move_to: None };
+        let change = |path: &str, kind| FileChange { path: path.into(), kind, move_to: None, diff: "".into() };
         let changes = [change("a.txt", FileChangeKind::Add), change("b.txt", FileChangeKind::Update)];
         let all = changes_of(Path::new("/w"), &changes, Some(diff));
         assert_eq!(all["/w/a.txt"], json!({ "type": "add", "content": "one\n--- two\n" }));

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use openoxide_core::{CoreError, Thread, TurnId, TurnResult, TurnStatus};
+use openoxide_core::{CoreError, FileChange, Thread, TurnId, TurnResult, TurnStatus};
 use openoxide_mcp_protocol::{
     CallStatus, DenialReport, Era, ToolOutput, UsageReport, cut_diff, tool_error, tool_result,
 };
 use serde_json::Value;
+
+/// Bytes of diffs that the changes of one patch are shown with.
+const CHANGES_SHOWN: usize = 32 * 1024;
 
 /// How a turn that has ended stands, in the wire's words.
 pub(crate) fn status(result: &TurnResult) -> CallStatus {
@@ -39,11 +42,27 @@ pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
         denials: result
             .denials
             .iter()
-            .map(|denial| DenialReport { what: denial.what.clone(), reason: denial.reason.as_str().to_owned() })
+            .map(|denial| DenialReport {
+                what: denial.what.clone(),
+                reason: denial.reason.as_str().to_owned(),
+                note: denial.note.clone(),
+            })
             .collect(),
         ..of_thread(thread)
     };
     tool_result(era, &output, status == CallStatus::Failed)
+}
+
+/// Changes with the diff of each cut where it is long, all of them together to about one diff's length.
+pub(crate) fn with_cut_diffs(changes: &[FileChange]) -> Vec<FileChange> {
+    let mut room = CHANGES_SHOWN;
+    let mut cut = |change: &FileChange| {
+        let fits = change.diff.len() <= room;
+        room = room.saturating_sub(change.diff.len());
+        let left_out = || format!("[left out: the diff has {} bytes]\n", change.diff.len()).into();
+        FileChange { diff: if fits { Arc::clone(&change.diff) } else { left_out() }, ..change.clone() }
+    };
+    changes.iter().map(&mut cut).collect()
 }
 
 /// The result of a turn whose thread was closed under it.
@@ -103,7 +122,13 @@ pub(crate) fn sentence(error: &CoreError) -> String {
 
 fn of_thread(thread: &Thread) -> ToolOutput {
     let config = thread.config();
-    ToolOutput { model: Some(config.model.clone()), cwd: Some(config.cwd.clone()), ..blank(thread.id().to_string()) }
+    ToolOutput {
+        model: Some(config.model.clone()),
+        cwd: Some(config.cwd.clone()),
+        sandbox: Some(config.sandbox.as_str().to_owned()),
+        approval_policy: Some(config.approval_policy.as_str().to_owned()),
+        ..blank(thread.id().to_string())
+    }
 }
 
 fn blank(thread_id: String) -> ToolOutput {
@@ -114,6 +139,8 @@ fn blank(thread_id: String) -> ToolOutput {
         turn_id: None,
         model: None,
         cwd: None,
+        sandbox: None,
+        approval_policy: None,
         files_changed: Vec::new(),
         diff: None,
         usage: None,

@@ -214,16 +214,15 @@ pub(crate) fn wording(request: &ApprovalRequest) -> Value {
                 }
             }
             let _ = write!(message, "\n\n{}", shown_diff(unified_diff));
-            details["changes"] = json!(changes);
+            details["changes"] = json!(crate::output::with_cut_diffs(changes));
             details["diff"] = json!(unified_diff);
         }
         ApprovalAction::UserInput { questions } => {
             details["questions"] = json!(questions);
             return input_form(questions, details);
         }
-        other => {
-            let _ = write!(message, "OpenOxide wants to act: {other:?}");
-        }
+        // An action that this protocol has no words for yet; the reason below says what is asked.
+        _ => message.push_str("OpenOxide wants to act."),
     }
     message.truncate(message.trim_end().len());
     let _ = write!(message, "\n\nAsked because {}.", openoxide_core::visible_text(&request.reason));
@@ -287,8 +286,12 @@ mod tests {
 
     #[test]
     fn a_patch_shows_its_files_and_its_diff() {
-        let changes =
-            vec![FileChange { path: "a.txt".into(), kind: FileChangeKind::Update, move_to: Some("b.txt".into()) }];
+        let changes = vec![FileChange {
+            path: "a.txt".into(),
+            kind: FileChangeKind::Update,
+            move_to: Some("b.txt".into()),
+            diff: "--- a/a.txt\n+++ b/b.txt\n".into(),
+        }];
         let diff = "--- a/a.txt\n+++ b/b.txt\n".to_owned() + &"+x\n".repeat(5000);
         let params = wording(&request(ApprovalAction::Patch { changes, unified_diff: diff }));
         let message = params["message"].as_str().unwrap();

@@ -9,6 +9,7 @@ use futures_util::FutureExt;
 use openoxide_core::{ApprovalId, ApprovalRequest, Event, Interruption, Op, SteerId, Thread, TurnId};
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall};
 use openoxide_mcp_protocol::tools::codex::CODEX;
+use openoxide_mcp_protocol::tools::{OPENOXIDE, QUERY};
 use openoxide_mcp_protocol::{CancelledParams, Era, input_required, notification, request, tool_error};
 use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
@@ -147,8 +148,10 @@ impl<'a> Stay<'a> {
         );
         let mut reporter =
             Reporter::new(Arc::clone(self.call), Arc::clone(&self.connection.log_level), &self.thread, self.turn);
-        if self.began && self.binding.0 == CODEX {
-            reporter.configured();
+        // A call that comes back to its parked turn finds it running.
+        let begins_thread = matches!(self.binding.0.as_str(), CODEX | OPENOXIDE | QUERY);
+        if begins_thread && snapshot.running.is_none() && self.began {
+            reporter.thread_started();
         }
         let mut started = snapshot.started_at.filter(|_| snapshot.running == Some(self.turn));
         if started.is_some() {
