@@ -23,15 +23,20 @@ pub(crate) async fn start(model: Arc<ScriptedModel>) -> Server {
 }
 
 pub(crate) async fn start_with(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config)) -> Server {
-    start_as(model, adjust, false).await
+    start_as(model, adjust, false, OnEof::default()).await
 }
 
 /// With the tools of Codex as well.
 pub(crate) async fn start_codex(model: Arc<ScriptedModel>) -> Server {
-    start_as(model, |_| {}, true).await
+    start_as(model, |_| {}, true, OnEof::default()).await
 }
 
-async fn start_as(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config), codex: bool) -> Server {
+/// At the end of input calls finish first.
+pub(crate) async fn start_finishing(model: Arc<ScriptedModel>) -> Server {
+    start_as(model, |_| {}, false, OnEof::Finish).await
+}
+
+async fn start_as(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config), codex: bool, on_eof: OnEof) -> Server {
     let cwd = tempfile::tempdir().unwrap();
     // No test here starts a command, so the program that would is none.
     let launcher = openoxide_core::Launcher::new("/nonexistent/helper".into(), Default::default());
@@ -47,7 +52,7 @@ async fn start_as(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config), c
         tasks: None,
         approval_strategy: ApprovalStrategy::default(),
         max_wait: None,
-        on_eof: OnEof::default(),
+        on_eof,
         codex,
         on_trace: None,
     });
