@@ -171,9 +171,9 @@ fn input_form(questions: &[UserQuestion], details: Value) -> Value {
         })
         .collect();
     let mut message = "OpenOxide asks:".to_owned();
-    for field in &fields {
+    for question in questions {
         // Writing to a string cannot fail.
-        let _ = write!(message, "\n\n{}", field.question);
+        let _ = write!(message, "\n\n{}", openoxide_core::visible_lines(&question.question));
     }
     approval_form::input_form(&message, &fields, details)
 }
@@ -242,16 +242,11 @@ fn shown_diff(diff: &str) -> String {
     while !diff.is_char_boundary(end) {
         end -= 1;
     }
-    let mut shown = diff[..end].split('\n').map(visible_line).collect::<Vec<_>>().join("\n");
+    let mut shown = openoxide_core::visible_lines(&diff[..end]);
     if end < diff.len() {
         let _ = write!(shown, "\n[the diff has {} bytes, {end} are shown]", diff.len());
     }
     shown
-}
-
-/// A line with everything but plain characters and tabs made visible, so that nothing shown can pose as something else.
-fn visible_line(line: &str) -> String {
-    line.split('\t').map(openoxide_core::visible_text).collect::<Vec<_>>().join("\t")
 }
 
 #[cfg(test)]
