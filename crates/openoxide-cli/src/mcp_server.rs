@@ -18,7 +18,7 @@ mod http;
 
 use crate::Global;
 use crate::config::ceiling::{self, Limits};
-use crate::config::{Config, HistoryTable, Persistence};
+use crate::config::{Config, Fallback, HistoryTable, Persistence};
 use crate::rules_cmd::parse_policy;
 use crate::sandbox_cmd::parse_mode;
 
@@ -27,6 +27,9 @@ const EXPIRY_DELAY: Duration = Duration::from_secs(5);
 
 /// From one look to the next.
 const EXPIRY_ROUND: Duration = Duration::from_secs(6 * 3600);
+
+/// How long a client may read nothing while its queue is full, where the configuration does not say.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Arguments of `openoxide mcp-server`.
 #[derive(Debug, clap::Args)]
@@ -44,9 +47,10 @@ pub(crate) struct McpServerArgs {
     #[arg(long, value_name = "DIR")]
     allow_root: Vec<PathBuf>,
     /// What becomes of questions where nobody can be asked: auto-within-policy does what stays in the sandbox and denies
-    /// the rest, deny denies all.
-    #[arg(long, value_name = "HOW", default_value = "auto-within-policy")]
-    approval_fallback: Fallback,
+    /// the rest, deny denies all. Without it the configuration's mcp_server.approval_fallback holds, else
+    /// auto-within-policy.
+    #[arg(long, value_name = "HOW")]
+    approval_fallback: Option<Fallback>,
     /// Answer a call after this many seconds, with status "running" if its turn goes on; 0 never does. A call's own
     /// wait_seconds goes before. Without it, hosts that are known to give up are answered in time.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
@@ -79,12 +83,6 @@ enum Compat {
 enum Eof {
     Interrupt,
     Finish,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Fallback {
-    AutoWithinPolicy,
-    Deny,
 }
 
 impl McpServerArgs {
@@ -171,16 +169,18 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         let max_wait = args.max_wait.or(configured);
         let kept = |name: &str| home.as_ref().filter(|_| is_kept).map(|home| home.join(name));
         let (state_key_file, tasks) = (kept("state.key"), kept("tasks"));
-        let approval_strategy = match args.approval_fallback {
-            Fallback::AutoWithinPolicy => ApprovalStrategy::AutoWithinPolicy,
-            Fallback::Deny => ApprovalStrategy::DenyOnApproval,
+        let approval_strategy = match args.approval_fallback.or(config.mcp_server.approval_fallback) {
+            None | Some(Fallback::AutoWithinPolicy) => ApprovalStrategy::AutoWithinPolicy,
+            Some(Fallback::Deny) => ApprovalStrategy::DenyOnApproval,
         };
+        let write_timeout = config.mcp_server.write_timeout_sec;
         let agent = Server::new(ServerConfig {
             manager,
             state_key_file,
             tasks,
             approval_strategy,
             max_wait,
+            write_timeout: write_timeout.map_or(WRITE_TIMEOUT, |seconds| Duration::from_secs(seconds.get())),
             on_eof: match args.on_eof {
                 Eof::Interrupt => OnEof::Interrupt,
                 Eof::Finish => OnEof::Finish,

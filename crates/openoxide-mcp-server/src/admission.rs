@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use openoxide_core::{
     ApprovalPolicy, Attachment, CoreError, Decider, Entrance, Interruption, Op, SandboxMode, SteerId, Submitted,
-    Thread, ThreadConfig, ThreadId, ThreadManager, TurnId,
+    Thread, ThreadConfig, ThreadId, ThreadManager, TurnId, TurnResult,
 };
 use openoxide_mcp_protocol::request_state::ParkedCall;
 use openoxide_mcp_protocol::tools::{OpenoxideParams, QueryParams, ReplyParams};
@@ -37,6 +37,8 @@ pub(crate) enum Admission {
     Place(Box<Place>),
     /// The answer is known already.
     Answer(Value),
+    /// The turn is over. Its result becomes an answer when there is room for one.
+    Ended(Arc<Thread>, Arc<TurnResult>),
 }
 
 fn refused(era: Era, thread: Option<&str>, error: &CoreError) -> Admission {
@@ -51,11 +53,19 @@ fn placed(era: Era, thread: Arc<Thread>, submitted: Result<(Submitted, Attachmen
         Ok((Submitted::Steered(turn, steer), attachment)) => {
             Admission::Place(Box::new(Place { thread, turn, attachment, began: false, steer: Some(steer) }))
         }
-        Ok((_, attachment)) => Admission::Answer(output::last(era, &thread, attachment.snapshot.last.as_deref())),
+        Ok((_, attachment)) => last(era, &thread, attachment.snapshot.last),
         Err(error) => {
             let (id, status) = (thread.id().to_string(), output::status_of(&error));
             Admission::Answer(output::failed_on(era, id, status, &output::sentence(&error)))
         }
+    }
+}
+
+/// The last result of a thread on which no turn runs.
+fn last(era: Era, thread: &Arc<Thread>, last: Option<Arc<TurnResult>>) -> Admission {
+    match last {
+        Some(result) => Admission::Ended(Arc::clone(thread), result),
+        None => Admission::Answer(tool_error(era, "no turn has run on this thread yet; send a prompt")),
     }
 }
 
@@ -222,7 +232,7 @@ fn reply_on(thread: &Arc<Thread>, principal: &Principal, era: Era, params: Reply
                 let thread = Arc::clone(thread);
                 Admission::Place(Box::new(Place { thread, turn, attachment, began: false, steer: None }))
             }
-            None => Admission::Answer(output::last(era, thread, attachment.snapshot.last.as_deref())),
+            None => last(era, thread, attachment.snapshot.last),
         };
     };
     if interrupt && let Err(error) = thread.submit(Op::Interrupt { turn_id: None, why: Interruption::Asked }) {
@@ -265,8 +275,8 @@ pub(crate) fn retry(
     if snapshot.running == Some(turn) || snapshot.queued.contains(&turn) {
         return Admission::Place(Box::new(Place { thread, turn, attachment, began: true, steer: None }));
     }
-    Admission::Answer(match thread.result_of(turn) {
-        Some(result) => output::ended(Era::Modern, &thread, &result),
-        None => gone(),
-    })
+    match thread.result_of(turn) {
+        Some(result) => Admission::Ended(thread, result),
+        None => Admission::Answer(gone()),
+    }
 }

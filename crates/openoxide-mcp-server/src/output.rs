@@ -155,11 +155,3 @@ pub(crate) fn closed(era: Era, thread: &Thread) -> Value {
     let output = ToolOutput { content: "The thread is closed.".to_owned(), ..of_thread(thread) };
     tool_result(era, &output, false)
 }
-
-/// The last result of a thread on which no turn runs.
-pub(crate) fn last(era: Era, thread: &Arc<Thread>, last: Option<&TurnResult>) -> Value {
-    match last {
-        Some(result) => ended(era, thread, result),
-        None => tool_error(era, "no turn has run on this thread yet; send a prompt"),
-    }
-}

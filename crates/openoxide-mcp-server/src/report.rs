@@ -172,8 +172,8 @@ impl Reporter {
             self.phase(phase);
         }
         if self.call.is_codex {
+            let _turn = self.call.out.turn_to_tell().await;
             let messages = self.codex.of(event, &self.thread);
-            self.call.out.room().await;
             return self.tell_codex(&self.meta.turn_id, messages);
         }
         let level = match event {
@@ -184,10 +184,10 @@ impl Reporter {
         if !self.wants(level) {
             return;
         }
+        let _turn = self.call.out.turn_to_tell().await;
         let Some(data) = data_of(event) else { return };
         let message = LogMessage { level, logger: "openoxide", data: &data, meta: &self.meta };
         let line = notification("notifications/message", &message);
-        self.call.out.room().await;
         self.call.out.push_for(&self.call.gate, line);
     }
 }

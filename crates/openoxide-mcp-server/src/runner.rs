@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use openoxide_core::{ApprovalId, ApprovalRequest, Event, Interruption, Op, SteerId, Thread, TurnId};
+use openoxide_core::{ApprovalId, ApprovalRequest, Event, Interruption, Op, SteerId, Thread, TurnId, TurnResult};
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall};
 use openoxide_mcp_protocol::tools::codex::CODEX;
 use openoxide_mcp_protocol::tools::{OPENOXIDE, QUERY};
@@ -48,6 +48,8 @@ pub(crate) struct Task {
 enum End {
     /// With an answer for the call.
     Answer(Value),
+    /// With the result of a turn, which becomes an answer when there is room for one.
+    Ended(Arc<Thread>, Arc<TurnResult>),
     /// The client does not want one any more.
     Cancelled,
 }
@@ -62,6 +64,7 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
         drop(admitting);
         match admission {
             Admission::Answer(answer) => End::Answer(answer),
+            Admission::Ended(thread, result) => End::Ended(thread, result),
             Admission::Place(place) if call.client.takes_tasks && call.era == Era::Modern && !call.is_codex => {
                 into_task(&connection, &call, *place, &open_request, binding).await
             }
@@ -76,6 +79,20 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
             End::Answer(tool_error(call.era, message))
         }
     };
+    // A client that does not read has no more answers made for it than it has room for. One that cancels meanwhile wants none.
+    let turn = match &end {
+        End::Cancelled => None,
+        End::Answer(_) | End::Ended(..) => tokio::select! {
+            biased;
+            () = call.cancelled.notified() => None,
+            // Nobody is left to read it where the queue is closed.
+            turn = call.out.turn_to_answer() => (!call.out.is_closed()).then_some(turn),
+        },
+    };
+    let end = match end {
+        End::Ended(thread, result) if turn.is_some() => End::Answer(output::ended(call.era, &thread, &result)),
+        other => other,
+    };
     // The id is free again before the answer is out, so that a client may use it at once.
     drop(open);
     match end {
@@ -83,9 +100,9 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
             responder.answer_call(Ok(&codex::result(answer, asked.as_deref())), &call.gate);
         }
         End::Answer(answer) => responder.answer_call(Ok(&answer), &call.gate),
-        End::Cancelled => drop(responder),
+        End::Cancelled | End::Ended(..) => drop(responder),
     }
-    drop(open_request);
+    drop((turn, open_request));
 }
 
 /// The thread that the arguments of a `codex-reply` name.
@@ -191,7 +208,7 @@ impl<'a> Stay<'a> {
                     match event {
                         Event::TurnEnded { result, .. } => {
                             self.withdraw_questions();
-                            return End::Answer(output::ended(self.call.era, &self.thread, &result));
+                            return End::Ended(Arc::clone(&self.thread), result);
                         }
                         Event::ApprovalRequested { .. } => {
                             if let Some(answer) = self.ask_pending(&visit) {

@@ -51,6 +51,8 @@ pub struct ServerConfig {
     pub approval_strategy: ApprovalStrategy,
     /// How long a call waits for its turn where it does not say; `None` is without limit but for known hosts' own.
     pub max_wait: Option<Duration>,
+    /// How long a client on the standard streams may read nothing while its queue is full, before it counts as lost.
+    pub write_timeout: Duration,
     /// What the end of input means to [`crate::serve`].
     pub on_eof: OnEof,
     /// Whether the tools of Codex are there as well, for hosts that are configured for it.
@@ -96,6 +98,7 @@ pub struct Server {
     pub(crate) manager: Arc<ThreadManager>,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) on_eof: OnEof,
+    pub(crate) write_timeout: Duration,
     pub(crate) visits: Arc<Visits>,
     pub(crate) approval_strategy: ApprovalStrategy,
     pub(crate) max_wait: Option<Duration>,
@@ -111,8 +114,17 @@ impl Server {
     /// A server that nobody is connected to yet.
     #[must_use]
     pub fn new(config: ServerConfig) -> Arc<Self> {
-        let ServerConfig { manager, state_key_file, tasks, approval_strategy, max_wait, on_eof, codex, on_trace } =
-            config;
+        let ServerConfig {
+            manager,
+            state_key_file,
+            tasks,
+            approval_strategy,
+            max_wait,
+            write_timeout,
+            on_eof,
+            codex,
+            on_trace,
+        } = config;
         let tools = ToolSet::new(offer::offer(manager.config()));
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
@@ -120,6 +132,7 @@ impl Server {
             manager,
             lifecycle: Lifecycle::default(),
             on_eof,
+            write_timeout,
             visits: Arc::default(),
             tasks: Tasks::new(tasks),
             approval_strategy,

@@ -30,7 +30,7 @@ where
     let connection = Connection::new(Arc::clone(&server), Principal::Local, Arc::clone(&out));
     let (lines, input) = reader::channel();
     let reader = tokio::spawn(reader::read_lines(reader, lines, Arc::clone(&out)));
-    let mut writer = tokio::spawn(writer::write_lines(writer, Arc::clone(&out)));
+    let mut writer = tokio::spawn(writer::write_lines(writer, Arc::clone(&out), server.write_timeout));
     let mut processor = std::pin::pin!(Processor::new(Arc::clone(&connection)).run(input));
     let mut stop = std::pin::pin!(stop);
     // The end of any of the three ends the connection. All are polled by reference and none is polled again once it is

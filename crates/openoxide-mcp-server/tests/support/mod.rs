@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 use tokio::io::DuplexStream;
 use tokio::task::JoinHandle;
 
+/// How long a client may read nothing while its queue is full.
+const WRITE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
+
 pub(crate) struct Server {
     pub(crate) client: Client<DuplexStream>,
     pub(crate) cwd: tempfile::TempDir,
@@ -53,6 +56,7 @@ async fn start_as(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config), c
         approval_strategy: ApprovalStrategy::default(),
         max_wait: None,
         on_eof,
+        write_timeout: WRITE_TIMEOUT,
         codex,
         on_trace: None,
     });
