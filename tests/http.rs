@@ -436,6 +436,37 @@ async fn the_end_answers_what_is_open_and_leaves_nothing() {
     assert!(house.home.path().join("sessions").exists());
 }
 
+#[tokio::test]
+async fn a_call_right_before_the_end_is_answered() {
+    let mut answered = 0;
+    for (at, delay) in [0, 1, 3, 10, 50, 300].into_iter().enumerate() {
+        let mut house = House::start(&[]);
+        let session = house.session(json!({})).await;
+        let arguments = house.arguments("run `sleep 300`");
+        let params = json!({ "name": "openoxide", "arguments": arguments });
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        let request = match at % 2 {
+            0 => house.post(&call).header("mcp-session-id", &session),
+            _ => house.start_turn("run `sleep 300`"),
+        };
+        let sent = tokio::spawn(request.send());
+        // The moment is the case, not a wait for something.
+        tokio::time::sleep(std::time::Duration::from_millis(delay)).await;
+        house.stop();
+        // A request that was not taken any more is no open call.
+        let Ok(response) = sent.await.unwrap() else { continue };
+        let text = response.text().await.unwrap();
+        assert!(
+            text.contains("\"status\":\"interrupted\"") || text.contains("the server is ending"),
+            "{delay} ms: {text}"
+        );
+        answered += 1;
+        eventually("the server has ended", || house.child.try_wait().unwrap().is_some());
+        assert!(house.child.wait().unwrap().success());
+    }
+    assert!(answered >= 3, "{answered}");
+}
+
 #[test]
 fn the_network_needs_a_token() {
     let home = tempfile::tempdir().unwrap();

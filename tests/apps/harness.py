@@ -16,7 +16,7 @@ PAGE = HERE.parent.parent / "crates/openoxide-mcp-server/src/review/page.html"
 # Stricter than what a host uses where a resource declares no domains, which allows images from its own origin.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 SECONDS = 90
-LINES, BYTES = 400, 24 * 1024
+LINES, BYTES = 432, 26 * 1024
 
 # What each mutant does, the text of the page that it replaces, and what by.
 MUTANTS = [
@@ -40,8 +40,12 @@ MUTANTS = [
     ("does not try the other form", "if (error.code !== -32602) throw error; return send(block);", "throw error;"),
     ("quotes nothing", "...parts, $('words')", "$('words')"),
     ("offers a message to a host that takes none", "$('talk').hidden = !", "$('talk').hidden = false && "),
-    ("reads resources that the host does not offer", "!isObject(able.serverResources) || ", ""),
-    ("believes commands that were only spoken of", "call && next.startsWith('    ')", "call"),
+    ("reads resources that the host does not offer", "if (!isObject(able.serverResources)) return", "if (false) return"),
+    ("lets one bad escape end the list", "point > 0x10ffff ? escape : ", ""),
+    ("says nothing of what it could not show", "$('unshown').append(", "void ("),
+    ("shows a command of several lines as its first", "[first, ...more]", "[first]"),
+    ("believes commands that were only spoken of", "call && /^( {4}|  \\| )/.test(lines[at + 1])", "call"),
+    ("believes commands behind a margin", "/^\\* (?:exec_command", "/^ *\\* (?:exec_command"),
     ("takes a removed line for a file's header", "' +-'.includes(sign)", "' +-'.includes(sign) && !line.startsWith('--- ')"),
     ("loads a picture", "// Head of the page.", "new Image().src = '/stray.png';"),
     ("fetches", "// Head of the page.", "fetch('/stray').catch(() => {});"),

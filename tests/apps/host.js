@@ -112,8 +112,11 @@ async function theWholeConversation(results) {
     params.uri === 'openoxide://threads/01a1fcfa-fd8b-72ed-8177-cec60d941346'));
   await until(async () => (await view.probe('seen', '#commands summary')).length);
   equal('the commands of the turn are shown, and earlier ones apart', await view.probe('seen', '#commands .panel > details > summary'),
-    ['cargo test exit 101', '<img src=x onerror=window.pwned=1> exit 0', '1 in earlier turns']);
-  check('with their output', (await view.probe('texts', '#commands pre'))[0].includes("it's U+202E broken"));
+    ['cargo test exit 101', '\\U0011ffff exit 127', 'cat <<E\ntwo\nE exit 0', '<img src=x onerror=window.pwned=1> exit 0',
+      '1 in earlier turns']);
+  const output = (await view.probe('texts', '#commands pre'))[0];
+  check('with their output, all lines of it', output.includes("it's U+202E broken\n\tlast line"), output);
+  equal('all of them could be read', await view.probe('seen', '#unshown li'), []);
 
   const sides = async () => (await view.probe('texts', '.file:first-child thead th')).join();
   equal('the filter and the toggle are there', [(await view.probe('seen', '#filter')).length, await view.probe('seen', '#side')], [1, ['Side by side']]);
@@ -199,6 +202,7 @@ async function theRecordedResult(results) {
   equal('a recorded result: files given by name alone', await view.probe('seen', '#list .path'), ['hello.txt']);
   equal('a recorded result: kind and counts from the diff', await view.probe('seen', '#list li'), ['hello.txtadded+1 -0']);
   equal('a recorded result: no commands where the host has no transcript', await view.probe('seen', '#commands'), []);
+  equal('a recorded result: and says so', await view.probe('seen', '#unshown li'), ['The commands could not be read.']);
   const quiet = copy(results.recorded);
   Object.assign(quiet.structuredContent, { filesChanged: [], diff: undefined, content: 'nothing to do' });
   await view.result(quiet);
@@ -298,6 +302,8 @@ async function lesserHosts(results) {
   await sleep(200);
   equal('without messages in the host there is no box for them', await plain.probe('seen', '#talk'), []);
   equal('without resources in the host none is read', plain.sent('resources/read').length, 0);
+  equal('and the page says so', await plain.probe('seen', '#unshown li'),
+    ['The commands are not shown: the host does not let this page read the thread.']);
   equal('the changes are shown all the same', (await plain.probe('seen', '.file')).length, 5);
   equal('a lesser host gives no error', await plain.probe('trouble'), []);
   plain.frame.remove();

@@ -60,6 +60,16 @@ pub struct Change {
     pub mode: Option<u32>,
 }
 
+impl Change {
+    /// Its diff in git's format. Places beneath `root` are shown relative to it, others as they are.
+    #[must_use]
+    pub fn diff_from(&self, root: &Path) -> String {
+        let from = self.absolute.strip_prefix(root).unwrap_or(&self.absolute);
+        let to = self.move_to_absolute.as_deref().map_or(from, |to| to.strip_prefix(root).unwrap_or(to));
+        diff::render(from, to, self.old.as_deref(), self.new.as_deref())
+    }
+}
+
 /// A patch that fits the tree. Nothing has been written; [`VerifiedPatch::apply`] does it.
 #[derive(Debug)]
 pub struct VerifiedPatch {

@@ -77,6 +77,16 @@ pub(crate) enum Persistence {
     None,
 }
 
+/// What becomes of questions where nobody can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Fallback {
+    /// What stays in the sandbox is done, the rest is denied.
+    AutoWithinPolicy,
+    /// All are denied.
+    Deny,
+}
+
 /// `[mcp_server]`.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct McpServerTable {
@@ -93,6 +103,10 @@ pub(crate) struct McpServerTable {
     /// Prompts that wait on one thread.
     pub(crate) max_queued_turns: Option<usize>,
     pub(crate) max_wait_sec: Option<u64>,
+    /// What becomes of questions where nobody can be asked.
+    pub(crate) approval_fallback: Option<Fallback>,
+    /// Seconds that a client may read nothing while its queue is full, before it counts as lost.
+    pub(crate) write_timeout_sec: Option<std::num::NonZeroU64>,
     /// The most that callers may ask for.
     max_sandbox: Option<SandboxMode>,
     /// The policy that asks least and that callers may still ask for.
@@ -259,12 +273,14 @@ mod tests {
     fn sandbox_approvals_and_rules_are_read_and_checked() {
         let text = "sandbox_mode = \"read-only\"\napproval_policy = \"never\"\n[sandbox_workspace_write]\n\
                     network_access = true\n[[rules]]\nprefix = [\"git\", \"push\"]\ndecision = \"forbid\"\n\
-                    [mcp_server]\nmax_sandbox = \"workspace-write\"\n";
+                    [mcp_server]\nmax_sandbox = \"workspace-write\"\napproval_fallback = \"deny\"\nwrite_timeout_sec = 9\n";
         let config = load(text, &[]).unwrap();
         assert_eq!((config.sandbox_mode(), config.approval_policy()), (SandboxMode::ReadOnly, ApprovalPolicy::Never));
         assert!(config.workspace_write().network_access);
         assert_eq!(config.rules()[0].prefix, ["git", "push"]);
         assert_eq!(config.mcp_server.limits().max_sandbox, Some(SandboxMode::WorkspaceWrite));
+        assert_eq!(config.mcp_server.approval_fallback, Some(Fallback::Deny));
+        assert_eq!(config.mcp_server.write_timeout_sec.map(u64::from), Some(9));
         let defaults = load("", &[]).unwrap();
         assert_eq!(defaults.sandbox_mode(), SandboxMode::WorkspaceWrite);
         assert_eq!(defaults.approval_policy(), ApprovalPolicy::OnRequest);
@@ -275,6 +291,8 @@ mod tests {
             ("[sandbox_workspace_write]\nwritable_roots = [\"x\"]", "relative"),
             ("[sandbox_workspace_write]\nnetwork = true", "network"),
             ("[mcp_server]\nallow_roots = [\"x\"]", "allow_roots"),
+            ("[mcp_server]\napproval_fallback = \"yes\"", "auto-within-policy"),
+            ("[mcp_server]\nwrite_timeout_sec = 0", "write_timeout_sec"),
         ] {
             let error = format!("{:#}", load(text, &[]).map(|_| ()).unwrap_err());
             assert!(error.contains(part), "{text}: {error}");

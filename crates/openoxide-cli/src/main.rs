@@ -6,6 +6,7 @@
 mod config;
 mod config_cmd;
 mod doctor;
+mod log;
 mod login_cmd;
 mod mcp_server;
 #[cfg(feature = "otel")]
@@ -20,7 +21,6 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// A coding agent that other programs drive over the Model Context Protocol.
 #[derive(Debug, Parser)]
@@ -47,7 +47,7 @@ struct Global {
     /// Work in this directory instead of the current one.
     #[arg(short = 'C', long = "cd", value_name = "DIR", global = true)]
     cd: Option<PathBuf>,
-    /// Log more to standard error; twice for everything.
+    /// Log more to standard error than errors; twice for everything. Without it RUST_LOG is followed.
     #[arg(short = 'v', long, action = clap::ArgAction::Count, global = true)]
     verbose: u8,
 }
@@ -88,15 +88,13 @@ fn main() -> ExitCode {
     // First of all, because this process may be the supervisor of one command.
     openoxide_sandbox::dispatch_helper();
     let cli = Cli::parse();
-    let logging = start_log(cli.global.verbose);
-    let done = logging.and_then(|_logging| run(cli));
-    match done {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("openoxide: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    let done = log::start(cli.global.verbose).and_then(|_logging| run(cli));
+    let code = done.unwrap_or_else(|error| {
+        log::say(&format!("{error:#}"));
+        ExitCode::FAILURE
+    });
+    log::flush();
+    code
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -117,41 +115,5 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
             runtime.block_on(try_cmd::run(args, exe, cli.global.forwarded()))
         }
-    }
-}
-
-/// Logs go to standard error, and are few unless asked for: hosts show them as problems.
-///
-/// What is returned is to be kept until the end.
-#[cfg(not(feature = "otel"))]
-fn start_log(verbose: u8) -> anyhow::Result<()> {
-    log_lines(verbose).init();
-    Ok(())
-}
-
-/// The same, with spans exported where the environment says so.
-#[cfg(feature = "otel")]
-fn start_log(verbose: u8) -> anyhow::Result<Option<otel::Exporting>> {
-    use tracing_subscriber::Layer as _;
-    use tracing_subscriber::layer::SubscriberExt as _;
-    let Some((spans, exporting)) = otel::layer()? else {
-        log_lines(verbose).init();
-        return Ok(None);
-    };
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
-    let lines = lines.with_filter(tracing_subscriber::filter::LevelFilter::from_level(level(verbose)));
-    tracing_subscriber::registry().with(spans).with(lines).init();
-    Ok(Some(exporting))
-}
-
-fn log_lines(verbose: u8) -> impl tracing_subscriber::util::SubscriberInitExt {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level(verbose)).with_target(false)
-}
-
-fn level(verbose: u8) -> tracing::Level {
-    match verbose {
-        0 => tracing::Level::ERROR,
-        1 => tracing::Level::INFO,
-        _ => tracing::Level::TRACE,
     }
 }

@@ -6,16 +6,19 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use openoxide_core::{ApprovalPolicy, Ceiling, Config as CoreConfig, JsonlStore, SandboxMode, ThreadManager, expire};
-use openoxide_mcp_server::{ApprovalStrategy, Server, ServerConfig, serve};
+use openoxide_core::{
+    ApprovalPolicy, Ceiling, Config as CoreConfig, Interruption, JsonlStore, SandboxMode, ThreadManager, expire,
+};
+use openoxide_mcp_server::{ApprovalStrategy, OnEof, Server, ServerConfig, serve};
 use openoxide_sandbox::Launcher;
 use tokio::signal::unix::{SignalKind, signal};
 
+mod closed_output;
 mod http;
 
 use crate::Global;
 use crate::config::ceiling::{self, Limits};
-use crate::config::{Config, HistoryTable, Persistence};
+use crate::config::{Config, Fallback, HistoryTable, Persistence};
 use crate::rules_cmd::parse_policy;
 use crate::sandbox_cmd::parse_mode;
 
@@ -24,6 +27,9 @@ const EXPIRY_DELAY: Duration = Duration::from_secs(5);
 
 /// From one look to the next.
 const EXPIRY_ROUND: Duration = Duration::from_secs(6 * 3600);
+
+/// How long a client may read nothing while its queue is full, where the configuration does not say.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Arguments of `openoxide mcp-server`.
 #[derive(Debug, clap::Args)]
@@ -41,13 +47,18 @@ pub(crate) struct McpServerArgs {
     #[arg(long, value_name = "DIR")]
     allow_root: Vec<PathBuf>,
     /// What becomes of questions where nobody can be asked: auto-within-policy does what stays in the sandbox and denies
-    /// the rest, deny denies all.
-    #[arg(long, value_name = "HOW", default_value = "auto-within-policy")]
-    approval_fallback: Fallback,
+    /// the rest, deny denies all. Without it the configuration's mcp_server.approval_fallback holds, else
+    /// auto-within-policy.
+    #[arg(long, value_name = "HOW")]
+    approval_fallback: Option<Fallback>,
     /// Answer a call after this many seconds, with status "running" if its turn goes on; 0 never does. A call's own
     /// wait_seconds goes before. Without it, hosts that are known to give up are answered in time.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     max_wait: Option<Duration>,
+    /// What the end of input means: interrupt ends every turn and answers its call so, finish lets open calls and tasks
+    /// end first, for scripts that write their calls and close.
+    #[arg(long, value_name = "HOW", default_value = "interrupt", conflicts_with = "listen")]
+    on_eof: Eof,
     /// Have the tools of another agent's MCP server as well, in its shapes: codex (`codex`, `codex-reply`, `codex/event`).
     #[arg(long, value_name = "AGENT")]
     compat: Option<Compat>,
@@ -69,9 +80,9 @@ enum Compat {
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Fallback {
-    AutoWithinPolicy,
-    Deny,
+enum Eof {
+    Interrupt,
+    Finish,
 }
 
 impl McpServerArgs {
@@ -158,23 +169,37 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         let max_wait = args.max_wait.or(configured);
         let kept = |name: &str| home.as_ref().filter(|_| is_kept).map(|home| home.join(name));
         let (state_key_file, tasks) = (kept("state.key"), kept("tasks"));
-        let approval_strategy = match args.approval_fallback {
-            Fallback::AutoWithinPolicy => ApprovalStrategy::AutoWithinPolicy,
-            Fallback::Deny => ApprovalStrategy::DenyOnApproval,
+        let approval_strategy = match args.approval_fallback.or(config.mcp_server.approval_fallback) {
+            None | Some(Fallback::AutoWithinPolicy) => ApprovalStrategy::AutoWithinPolicy,
+            Some(Fallback::Deny) => ApprovalStrategy::DenyOnApproval,
         };
+        let write_timeout = config.mcp_server.write_timeout_sec;
         let agent = Server::new(ServerConfig {
             manager,
             state_key_file,
             tasks,
             approval_strategy,
             max_wait,
+            write_timeout: write_timeout.map_or(WRITE_TIMEOUT, |seconds| Duration::from_secs(seconds.get())),
+            on_eof: match args.on_eof {
+                Eof::Interrupt => OnEof::Interrupt,
+                Eof::Finish => OnEof::Finish,
+            },
             codex,
             on_trace: on_trace(),
         });
         match &args.http.listen {
             Some(address) => http::serve(address, &args.http, agent, stopped()?).await,
             None => {
-                serve(tokio::io::stdin(), tokio::io::stdout(), agent, stopped()?).await;
+                let stopped = stopped()?;
+                let stop = async {
+                    // Cancel-safe: a signal stays counted, and a closed output stays closed.
+                    tokio::select! {
+                        () = stopped => Interruption::ServerStopped,
+                        () = closed_output::noticed() => Interruption::ConnectionLost,
+                    }
+                };
+                serve(tokio::io::stdin(), tokio::io::stdout(), agent, stop).await;
                 Ok(())
             }
         }
@@ -215,15 +240,17 @@ fn expire_later(core: &CoreConfig, history: &HistoryTable) {
     });
 }
 
-/// Ready when the process is told to end.
+/// Ready when the process is told to end, or its terminal has gone.
 fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
     Ok(async move {
-        // Both are cancel-safe: a signal stays counted until it is received.
+        // All are cancel-safe: a signal stays counted until it is received.
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            _ = hang_up.recv() => {}
         }
     })
 }

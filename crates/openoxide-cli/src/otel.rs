@@ -24,7 +24,7 @@ pub(crate) struct Exporting(SdkTracerProvider);
 impl Drop for Exporting {
     fn drop(&mut self) {
         if let Err(error) = self.0.shutdown() {
-            eprintln!("openoxide: the last spans were not exported: {error}");
+            crate::log::say(&format!("the last spans were not exported: {error}"));
         }
     }
 }

@@ -12,7 +12,6 @@ use openoxide_mcp_server::{Principal, Responder, Route, Session};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use uuid::Uuid;
 
@@ -36,7 +35,6 @@ pub(crate) struct Connection {
     fixture: Arc<Fixture>,
     principal: Principal,
     /// Dropped by each task as it ends.
-    alive: mpsc::Sender<()>,
     /// The revision that `initialize` agreed on, and what it said that the client can do.
     legacy: Option<(&'static str, ClientCapabilities)>,
     log_level: LogLevel,
@@ -46,18 +44,9 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// A connection that has said nothing yet.
-    pub(crate) fn new(fixture: Arc<Fixture>, principal: Principal, alive: mpsc::Sender<()>) -> Self {
+    pub(crate) fn new(fixture: Arc<Fixture>, principal: Principal) -> Self {
         let (questions, open) = (Arc::default(), Arc::default());
-        Self {
-            key: Uuid::new_v4(),
-            fixture,
-            principal,
-            alive,
-            legacy: None,
-            log_level: LogLevel::Info,
-            questions,
-            open,
-        }
+        Self { key: Uuid::new_v4(), fixture, principal, legacy: None, log_level: LogLevel::Info, questions, open }
     }
 
     fn handle_request(&mut self, responder: Responder, method: &str, params: Option<&RawValue>) {
@@ -140,14 +129,13 @@ impl Connection {
         era: Era,
         work: impl Future<Output = Result<Value, WireError>> + Send + 'static,
     ) {
-        let (open, id, alive) = (Arc::clone(&self.open), responder.id().clone(), self.alive.clone());
+        let (open, id) = (Arc::clone(&self.open), responder.id().clone());
         // Held until the entry is there, so that it is not taken out before it was put in.
         let mut entries = lock(&self.open);
         let handle = tokio::spawn(async move {
             let outcome = work.await;
             lock(&open).remove(responder.id());
             responder.answer(outcome.map(|result| complete(era, result)).as_ref());
-            drop(alive);
         });
         entries.insert(id, handle.abort_handle());
     }

@@ -7,7 +7,6 @@ use openoxide_mcp_protocol::Tool;
 use openoxide_mcp_protocol::request_state::StateSeal;
 use openoxide_mcp_protocol::tools::Mirrored;
 use openoxide_mcp_server::{Outgoing, Principal, Service, Session};
-use tokio::sync::mpsc;
 
 use crate::connection::Connection;
 use crate::listeners::Listeners;
@@ -43,8 +42,8 @@ impl Fixture {
 pub(crate) struct FixtureService(pub(crate) Arc<Fixture>);
 
 impl Service for FixtureService {
-    fn connect(&self, principal: Principal, _out: Arc<Outgoing>, alive: mpsc::Sender<()>) -> Box<dyn Session> {
-        Box::new(Connection::new(Arc::clone(&self.0), principal, alive))
+    fn connect(&self, principal: Principal, _out: Arc<Outgoing>) -> Box<dyn Session> {
+        Box::new(Connection::new(Arc::clone(&self.0), principal))
     }
 
     fn shut_down(&self) -> BoxFuture<'_, ()> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,7 @@ pub enum ApprovalAction {
         /// The exact argument vector.
         argv: Vec<String>,
         /// The directory it runs in.
+        #[serde(serialize_with = "crate::path_text::serialize")]
         cwd: PathBuf,
     },
     /// Change files.
@@ -81,16 +83,19 @@ pub struct UserOption {
 }
 
 /// One file that a patch changes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileChange {
     /// Path, relative to the thread's directory where it lies beneath it.
+    #[serde(serialize_with = "crate::path_text::serialize")]
     pub path: PathBuf,
     /// What happens to it.
     pub kind: FileChangeKind,
-    /// Where it moves to.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Where it moves to, shown in the same way.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "crate::path_text::serialize_option")]
     pub move_to: Option<PathBuf>,
+    /// Its own unified diff, with the same paths.
+    pub diff: Arc<str>,
 }
 
 /// What happens to a file.
@@ -183,6 +188,9 @@ pub struct Denial {
     pub what: String,
     /// Which kind of no.
     pub reason: DenialReason,
+    /// The decider's own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 impl DenialReason {

@@ -40,12 +40,11 @@ struct FileState {
 impl TurnDiff {
     /// Notes a change that was made. `root` is the thread's directory: paths beneath it are shown relative to it.
     pub(crate) fn record(&mut self, root: &Path, change: &Change) {
-        match &change.move_to {
+        match &change.move_to_absolute {
             None => self.set(root, &change.absolute, change.old.as_deref(), change.new.as_deref(), change.mode),
             Some(to) => {
-                let to = change.absolute.parent().map_or_else(|| to.clone(), |_| rebase(change, to));
                 self.set(root, &change.absolute, change.old.as_deref(), None, change.mode);
-                self.set(root, &to, None, change.new.as_deref(), None);
+                self.set(root, to, None, change.new.as_deref(), None);
             }
         }
     }
@@ -153,12 +152,6 @@ impl TurnDiff {
 /// A path as it is shown: relative to the root where it lies beneath it.
 pub(crate) fn relative(root: &Path, absolute: &Path) -> PathBuf {
     absolute.strip_prefix(root).map_or_else(|_| absolute.to_owned(), Path::to_owned)
-}
-
-/// The absolute path that a change moves its file to: `to` is relative to the same root as the change's own path.
-fn rebase(change: &Change, to: &Path) -> PathBuf {
-    let depth = change.path.components().count();
-    change.absolute.ancestors().nth(depth).map_or_else(|| to.to_owned(), |root| root.join(to))
 }
 
 #[cfg(test)]

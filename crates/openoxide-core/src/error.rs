@@ -189,6 +189,9 @@ pub enum CoreError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The program ends; see [`crate::ThreadManager::shutdown`].
+    #[error("interrupted: the server is ending and takes nothing new")]
+    Ending,
     /// A turn was submitted outside of a tokio runtime.
     #[error("no async runtime to run the turn on")]
     NoRuntime,
@@ -236,6 +239,7 @@ impl CoreError {
             | Self::QueueFull { .. }
             | Self::TooManyThreads { .. }
             | Self::TooManyTurns { .. }
+            | Self::Ending
             | Self::Rollout { .. } => ErrorKind::Unavailable,
             Self::NoRuntime => ErrorKind::Internal,
         }
@@ -274,6 +278,7 @@ impl CoreError {
             Self::Rollout { .. } | Self::Listing { .. } => {
                 "check the free space and the permissions of the sessions directory"
             }
+            Self::Ending => "send it again to a server that is started anew; what was kept is still there",
             Self::NoRuntime => return None,
         })
     }

@@ -8,9 +8,13 @@ pub(crate) const READ_ONLY: &str = "This thread answers a question. Its tools re
      there are any, run in a sandbox that cannot write. So do not announce changes: find the answer in the files and give it, with the places \
      (`path:line`) it rests on.";
 
-/// What is noted in the history of an interrupted turn, so that the model does not take it for finished.
-pub(crate) const INTERRUPTED_NOTE: &str = "<turn_interrupted>\nThe turn before this was stopped by the person or program \
-     that gave it. What it began may be half done: look before building on it.\n</turn_interrupted>";
+/// What is noted in the history of an interrupted turn, so that the model does not take it for finished. `why` is the
+/// sentence that the caller reads as well.
+pub(crate) fn interrupted_note(why: &str) -> String {
+    format!(
+        "<turn_interrupted>\n{why} What it began may be half done: look before building on it.\n</turn_interrupted>"
+    )
+}
 
 /// What is noted in the history of a turn that a crash has ended.
 pub(crate) const CRASHED_NOTE: &str = "<turn_interrupted>\nThe program ended while the turn before this ran. What it began may be \

@@ -19,6 +19,7 @@ mod events;
 mod files;
 mod ids;
 mod instructions;
+mod interruption;
 mod path_text;
 mod protocol;
 mod rollout;
@@ -44,6 +45,7 @@ pub use config::{ApprovalPolicy, Config, Limits, ThreadConfig};
 pub use error::{CoreError, ErrorKind};
 pub use events::EventReceiver;
 pub use ids::{ApprovalId, SteerId, ThreadId, TurnId};
+pub use interruption::Interruption;
 pub use protocol::*;
 pub use rollout::{
     EventRecord, FORMAT, JsonlStore, Opened, Overrides, RolloutItem, RolloutLine, SessionMeta, StoredThread, Syncer,
@@ -55,6 +57,6 @@ pub use transcript::{Transcript, TranscriptEntry};
 pub use undo::{FileRecord, Undone, undo_turn};
 
 // The words of the leaves that core's face uses, so that a door needs no leaf.
-pub use openoxide_display::{quote_path, unquote_path, visible, visible_text};
+pub use openoxide_display::{quote_path, unquote_path, visible, visible_lines, visible_text};
 pub use openoxide_model::{HistoryItem, Role, Usage};
 pub use openoxide_sandbox::{Launcher, SandboxMode, Surroundings, WorkspaceWrite};

@@ -13,6 +13,14 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     Ok(unquote_path(&String::deserialize(deserializer)?))
 }
 
+/// The same for a path that may not be there.
+pub(crate) fn serialize_option<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    match path {
+        Some(path) => serializer.serialize_some(&quote_path(path)),
+        None => serializer.serialize_none(),
+    }
+}
+
 /// The same for a list of paths.
 pub(crate) mod list {
     use super::{Deserializer, Path, PathBuf, Serializer, quote_path, unquote_path};

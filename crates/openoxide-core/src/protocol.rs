@@ -5,7 +5,9 @@ use std::sync::Arc;
 use openoxide_model::Usage;
 use serde::Serialize;
 
-use crate::{ApprovalId, ApprovalRequest, Decider, Decision, Denial, FileChange, SteerId, ThreadId, TurnId};
+use crate::{
+    ApprovalId, ApprovalRequest, Decider, Decision, Denial, FileChange, Interruption, SteerId, ThreadId, TurnId,
+};
 
 /// Something asked of a thread.
 #[derive(Debug, Clone)]
@@ -27,6 +29,8 @@ pub enum Op {
     Interrupt {
         /// The turn to end.
         turn_id: Option<TurnId>,
+        /// Why, for whoever reads its result.
+        why: Interruption,
     },
     /// Settle a pending approval. Each approval is settled once.
     Approval {
@@ -186,6 +190,7 @@ pub enum TurnItemKind {
         /// The exact argument vector.
         argv: Vec<String>,
         /// Its directory.
+        #[serde(serialize_with = "crate::path_text::serialize")]
         cwd: std::path::PathBuf,
         /// `None` while it runs, or when it was never started.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -264,7 +269,8 @@ pub struct TurnResult {
     pub turn_id: TurnId,
     /// How it ended.
     pub status: TurnStatus,
-    /// The model's last message of the turn that was not empty; for a failure, what went wrong and the mend.
+    /// The model's last message of the turn that was not empty; for a failure, what went wrong and what to do. An
+    /// interrupted turn says so in its first sentence, with who ended it and why, before what the model had said.
     pub content: String,
     /// Files changed by patches, in the order first touched.
     pub files_changed: Vec<std::path::PathBuf>,

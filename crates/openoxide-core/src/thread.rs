@@ -24,7 +24,8 @@ use crate::thread_manager::{Core, ThreadManager};
 use crate::thread_state::{Queued, Running, State, TurnControl};
 use crate::turn::turns;
 use crate::{
-    ApprovalRequest, CoreError, Event, Op, SteerId, Submitted, ThreadConfig, ThreadId, TurnId, TurnResult, TurnStatus,
+    ApprovalRequest, CoreError, Event, Interruption, Op, SteerId, Submitted, ThreadConfig, ThreadId, TurnId,
+    TurnResult, TurnStatus,
 };
 
 /// A conversation that lasts; see the module.
@@ -161,7 +162,7 @@ impl Thread {
         if since.elapsed() >= limit {
             state.unwatched_since = None;
             tracing::info!(thread = %self.id, "a turn that nobody followed any more is ended");
-            self.interrupt(&mut state, None);
+            self.interrupt(&mut state, None, Interruption::Abandoned(limit));
         }
     }
 
@@ -182,10 +183,10 @@ impl Thread {
             queued: state.queue.iter().map(|queued| queued.turn_id).collect(),
             pending: state.pending.iter().map(|pending| Arc::clone(&pending.request)).collect(),
             last: state.results.back().cloned(),
-            closed: state.closed,
+            closed: state.closed.is_some(),
         };
         let events = self.hub.subscribe();
-        if state.closed && state.running.is_none() {
+        if state.closed.is_some() && state.running.is_none() {
             self.hub.close();
         }
         Attachment { snapshot, events }
@@ -193,8 +194,13 @@ impl Thread {
 
     fn submit_locked(self: &Arc<Self>, state: &mut State, op: Op) -> Result<Submitted, CoreError> {
         state.last_used = Instant::now();
-        if state.closed && !matches!(op, Op::Shutdown | Op::Interrupt { .. }) {
-            return Err(CoreError::ThreadClosed { id: self.id });
+        if let Some(why) = &state.closed
+            && !matches!(op, Op::Shutdown | Op::Interrupt { .. })
+        {
+            return Err(match why {
+                Interruption::ThreadClosed => CoreError::ThreadClosed { id: self.id },
+                _ => CoreError::Ending,
+            });
         }
         match op {
             Op::UserInput { text } => self.queue_turn(state, text),
@@ -209,8 +215,8 @@ impl Thread {
                     _ => self.queue_turn(state, text),
                 }
             }
-            Op::Interrupt { turn_id } => {
-                self.interrupt(state, turn_id);
+            Op::Interrupt { turn_id, why } => {
+                self.interrupt(state, turn_id, why);
                 Ok(Submitted::Done)
             }
             Op::Withdraw { steer } => {
@@ -221,7 +227,7 @@ impl Thread {
             }
             Op::Approval { id, decision, by } => self.settle(state, id, decision, &by),
             Op::Shutdown => {
-                self.shut_down(state);
+                self.shut_down(state, &Interruption::ThreadClosed);
                 Ok(Submitted::Done)
             }
         }
@@ -270,28 +276,28 @@ impl Thread {
         Some(StartedTurn { turn_id, text, started, control, caller })
     }
 
-    fn interrupt(&self, state: &mut State, turn_id: Option<TurnId>) {
+    fn interrupt(&self, state: &mut State, turn_id: Option<TurnId>, why: Interruption) {
         if let Some(running) = &state.running
             && turn_id.is_none_or(|id| id == running.turn_id)
         {
             if !running.sealed {
-                running.control.interrupt();
+                running.control.interrupt(why);
             }
         } else if let Some(id) = turn_id
             && let Some(at) = state.queue.iter().position(|queued| queued.turn_id == id)
         {
             state.queue.remove(at);
-            self.withdraw(state, id);
+            self.withdraw(state, id, &why);
         }
     }
 
     /// Announces the end of a turn that never began.
-    fn withdraw(&self, state: &mut State, turn_id: TurnId) {
+    fn withdraw(&self, state: &mut State, turn_id: TurnId, why: &Interruption) {
         let result = Arc::new(TurnResult {
             thread_id: self.id,
             turn_id,
             status: TurnStatus::Interrupted,
-            content: "withdrawn before it began; the model was not given the prompt".to_owned(),
+            content: why.withdrawn(),
             files_changed: Vec::new(),
             diff: None,
             usage: Usage::default(),
@@ -304,13 +310,13 @@ impl Thread {
         self.hub.emit(Event::TurnEnded { turn_id, result });
     }
 
-    fn shut_down(&self, state: &mut State) {
-        state.closed = true;
+    fn shut_down(&self, state: &mut State, why: &Interruption) {
+        state.closed.get_or_insert_with(|| why.clone());
         while let Some(queued) = state.queue.pop_front() {
-            self.withdraw(state, queued.turn_id);
+            self.withdraw(state, queued.turn_id, why);
         }
         if state.running.is_some() {
-            self.interrupt(state, None);
+            self.interrupt(state, None, why.clone());
         } else {
             self.hub.close();
         }
@@ -326,8 +332,8 @@ impl Thread {
     }
 
     /// Shuts the thread down and waits until its turn has ended, its processes are gone and its rollout is durable.
-    pub(crate) async fn close(self: Arc<Self>) {
-        lock_scope(&self.state, |state| self.shut_down(state));
+    pub(crate) async fn close(self: Arc<Self>, why: Interruption) {
+        lock_scope(&self.state, |state| self.shut_down(state, &why));
         let turn_ended = async {
             loop {
                 let idle = self.idle.notified();

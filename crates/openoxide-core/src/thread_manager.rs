@@ -27,7 +27,8 @@ use crate::thread_state::{ContextDue, State};
 use crate::tools::reading::ReadShares;
 use crate::tools::{Reach, Toolbox, Toolboxes};
 use crate::{
-    ApprovalPolicy, Config, CoreError, Thread, ThreadConfig, ThreadId, ThreadSummary, Transcript, TurnId, instructions,
+    ApprovalPolicy, Config, CoreError, Interruption, Thread, ThreadConfig, ThreadId, ThreadSummary, Transcript, TurnId,
+    instructions,
 };
 
 /// What every thread of a process shares; made once.
@@ -98,6 +99,10 @@ pub struct ThreadManager {
     loading: Mutex<()>,
     /// Whether the task that lets idle threads go has been started.
     is_tidied: AtomicBool,
+    /// Set under the lock of `threads` when the end begins: no thread is added from then on.
+    is_ending: AtomicBool,
+    /// Threads that were closed and may still have a turn to end.
+    leaving: Mutex<Vec<Weak<Thread>>>,
     this: Weak<Self>,
 }
 
@@ -128,6 +133,8 @@ impl ThreadManager {
             lines: Arc::default(),
             loading: Mutex::default(),
             is_tidied: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
+            leaving: Mutex::default(),
             this: Weak::clone(this),
         })
     }
@@ -187,6 +194,9 @@ impl ThreadManager {
     pub fn get_or_load(&self, id: ThreadId) -> Result<Arc<Thread>, CoreError> {
         if let Some(thread) = self.in_memory(id) {
             return Ok(thread);
+        }
+        if self.is_ending.load(Ordering::Relaxed) {
+            return Err(CoreError::Ending);
         }
         let store = self.core.store.as_ref().ok_or(CoreError::ThreadNotFound { id })?;
         // One at a time, so that whoever comes second finds what the first has loaded.
@@ -310,7 +320,7 @@ impl ThreadManager {
     /// What was said and done on a thread, as far as it is written, whoever has it open. Blocks on the disk.
     pub fn transcript(&self, id: ThreadId) -> Result<Transcript, CoreError> {
         let transcript = Transcript::of(self.lines_of(id)?);
-        self.core.config.ceiling.check_directory(Path::new(&transcript.cwd))?;
+        self.core.config.ceiling.check_directory(&openoxide_display::unquote_path(&transcript.cwd))?;
         Ok(transcript)
     }
 
@@ -334,6 +344,9 @@ impl ThreadManager {
         let (core, manager) = (Arc::clone(&self.core), Weak::clone(&self.this));
         let thread = Arc::new(Thread::new(core, manager, id, config, directory, state, rollout));
         let mut threads = lock(&self.threads);
+        if self.is_ending.load(Ordering::Relaxed) {
+            return Err(CoreError::Ending);
+        }
         if threads.len() >= max && self.core.store.is_some() {
             // Those on which nothing happens can be loaded again.
             let_go(&mut threads, Duration::ZERO);
@@ -377,17 +390,33 @@ impl ThreadManager {
 
     /// Drops a thread that was shut down.
     pub(crate) fn forget(&self, id: ThreadId) {
-        lock(&self.threads).remove(&id);
+        let Some(thread) = lock(&self.threads).remove(&id) else { return };
+        let mut leaving = lock(&self.leaving);
+        leaving.retain(|thread| thread.strong_count() > 0);
+        leaving.push(Arc::downgrade(&thread));
     }
 
-    /// Ends every thread: turns are interrupted, process trees get SIGTERM and, two seconds later, SIGKILL, rollouts
-    /// are made durable. Takes at most 2.2 s; what is left then ends with this process.
-    pub async fn shutdown(&self) {
+    /// Ends the threads that are there: turns are interrupted for the reason given, process trees get SIGTERM and, two
+    /// seconds later, SIGKILL, rollouts are made durable. Others can be started meanwhile. Takes at most 2.2 s; what is
+    /// left then ends with this process.
+    pub async fn end_all(&self, why: &Interruption) {
         let threads: Vec<Arc<Thread>> = lock(&self.threads).values().cloned().collect();
-        let closing = futures_util::future::join_all(threads.into_iter().map(Thread::close));
-        if tokio::time::timeout(SHUTDOWN_LIMIT, closing).await.is_err() {
+        let leaving: Vec<Arc<Thread>> = lock(&self.leaving).iter().filter_map(Weak::upgrade).collect();
+        let closing = threads.into_iter().chain(leaving).map(|thread| thread.close(why.clone()));
+        if tokio::time::timeout(SHUTDOWN_LIMIT, futures_util::future::join_all(closing)).await.is_err() {
             tracing::warn!("threads were still closing when the time for it was over");
         }
+    }
+
+    /// [`ThreadManager::end_all`] for good: from now on a new thread is refused, and so is one that would be loaded. A
+    /// thread whose beginning was under way is either refused or ended with the rest.
+    pub async fn shutdown(&self, why: &Interruption) {
+        {
+            // Under the lock: a thread that is added before is among those that end.
+            let _threads = lock(&self.threads);
+            self.is_ending.store(true, Ordering::Relaxed);
+        }
+        self.end_all(why).await;
     }
 }
 

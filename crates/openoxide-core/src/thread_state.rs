@@ -1,15 +1,15 @@
 //! What one thread holds in memory, as data under one lock; [`crate::Thread`] does what follows from it.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use openoxide_model::{HistoryItem, Usage};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use crate::approvals::Remembered;
-use crate::{ApprovalRequest, Decision, SteerId, TurnId, TurnResult};
+use crate::events::lock;
+use crate::{ApprovalRequest, Decider, Decision, Interruption, SteerId, TurnId, TurnResult};
 
 /// How many ended turns can still be asked for.
 pub(crate) const KEPT_RESULTS: usize = 8;
@@ -19,8 +19,8 @@ pub(crate) type History = Arc<Vec<Arc<HistoryItem>>>;
 
 /// What one thread holds.
 pub(crate) struct State {
-    /// Refuses whatever comes.
-    pub(crate) closed: bool,
+    /// Why it refuses whatever comes; none while it is open.
+    pub(crate) closed: Option<Interruption>,
     /// Oldest first.
     pub(crate) history: History,
     /// How much of the history belongs to turns that have ended.
@@ -83,27 +83,31 @@ pub(crate) struct Running {
 pub(crate) struct Pending {
     pub(crate) request: Arc<ApprovalRequest>,
     /// The driver waits at the other end; it is gone when the turn ended first.
-    pub(crate) answer: oneshot::Sender<Decision>,
+    pub(crate) answer: oneshot::Sender<(Decision, Decider)>,
 }
 
 /// What others tell the driver of a turn.
 #[derive(Default)]
 pub(crate) struct TurnControl {
-    interrupted: AtomicBool,
+    interrupted: Mutex<Option<Interruption>>,
     wake: Notify,
 }
 
 impl TurnControl {
-    /// Tells the driver to end the turn.
-    pub(crate) fn interrupt(&self) {
-        self.interrupted.store(true, Ordering::Release);
+    /// Tells the driver to end the turn. The first reason stays.
+    pub(crate) fn interrupt(&self, why: Interruption) {
+        lock(&self.interrupted).get_or_insert(why);
         self.wake.notify_one();
     }
 
-    /// Ready once the turn is to end. Cancel-safe: the flag stays set.
-    pub(crate) async fn interrupted(&self) {
-        while !self.interrupted.load(Ordering::Acquire) {
-            self.wake.notified().await;
+    /// Ready once the turn is to end. Cancel-safe: the reason stays set.
+    pub(crate) async fn interrupted(&self) -> Interruption {
+        loop {
+            let why = lock(&self.interrupted).clone();
+            match why {
+                Some(why) => return why,
+                None => self.wake.notified().await,
+            }
         }
     }
 }
@@ -112,7 +116,7 @@ impl State {
     /// A thread with this history, in which every turn has ended.
     pub(crate) fn new(history: History, context_due: ContextDue) -> Self {
         Self {
-            closed: false,
+            closed: None,
             finished_len: history.len(),
             history,
             context_due,

@@ -132,9 +132,9 @@ pub(crate) struct ToolContext {
 }
 
 impl ToolContext {
-    /// A path of the model's, absolute.
+    /// A path of the model's, absolute and without a slash at its end.
     fn resolve(&self, path: &str) -> PathBuf {
-        self.thread.config().cwd.join(path)
+        self.thread.config().cwd.join(path).components().collect()
     }
 
     /// Notes what the thread's directory holds, before the turn's first command that may write runs.

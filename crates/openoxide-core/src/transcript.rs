@@ -1,9 +1,10 @@
 //! A rollout as what was said and done, in the order it happened, for people who look back.
 
+mod text;
+
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use openoxide_display::visible_text;
 use openoxide_model::{HistoryItem, Role};
 
 use crate::instructions::is_ours;
@@ -87,7 +88,7 @@ impl Transcript {
     fn take(&mut self, item: RolloutItem, calls: &mut HashMap<String, usize>) {
         match item {
             RolloutItem::SessionMeta(meta) => {
-                (self.id, self.cwd) = (meta.id.to_string(), meta.cwd.display().to_string());
+                (self.id, self.cwd) = (meta.id.to_string(), openoxide_display::quote_path(&meta.cwd));
                 self.owner = meta.owner;
             }
             RolloutItem::TurnContext(context) => self.model = context.model,
@@ -148,38 +149,6 @@ impl Transcript {
                 // Writing to a string does not fail.
                 let _ = writeln!(text, "# turn {turn}\n{}", diff.trim_end());
             }
-        }
-        text
-    }
-
-    /// As plain text, with control characters made visible.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let mut text = format!("thread {}\n{} in {}, since {}\n", self.id, self.model, self.cwd, self.began);
-        let indented = |text: &str| visible_text(text).replace('\n', "\n    ");
-        for entry in &self.entries {
-            // Writing to a string does not fail.
-            let _ = match entry {
-                TranscriptEntry::Person(said) => writeln!(text, "\n> {}", indented(said)),
-                TranscriptEntry::Agent(said) => writeln!(text, "\n{}", visible_text(said)),
-                TranscriptEntry::Reasoning(said) => writeln!(text, "\n(thinking: {})", indented(said)),
-                TranscriptEntry::Call { name, input, output } => {
-                    let _ = writeln!(text, "\n* {name}: {}", indented(input));
-                    match output {
-                        Some(output) => writeln!(text, "    {}", indented(output.trim_end())),
-                        None => writeln!(text, "    [no output]"),
-                    }
-                }
-                TranscriptEntry::Picture => writeln!(text, "\n[a picture]"),
-                TranscriptEntry::Approval { what, decision } => writeln!(text, "\n? {}: {decision}", indented(what)),
-                TranscriptEntry::Compacted => writeln!(text, "\n[the conversation was summed up here]"),
-                TranscriptEntry::End { turn, status, diff, tokens } => {
-                    if let Some(diff) = diff {
-                        let _ = writeln!(text, "\n{}", visible_text(diff.trim_end()));
-                    }
-                    writeln!(text, "\n-- turn {turn}: {status}, {tokens} tokens")
-                }
-            };
         }
         text
     }

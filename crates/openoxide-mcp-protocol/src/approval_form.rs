@@ -131,7 +131,7 @@ pub fn read_answer(result: &Value) -> Answer {
         Some("decline") => Answer::Deny(Refusal::Declined, None),
         Some("cancel") => Answer::Deny(Refusal::Cancelled, None),
         Some("accept") | None => match (result.get("decision"), result.get("content")) {
-            (Some(word), _) => read_codex_word(word),
+            (Some(word), _) => read_word(word, reason_in(result)),
             (None, content) if action.is_some() => read_content(content),
             (None, _) => Answer::Deny(Refusal::Error, None),
         },
@@ -146,28 +146,28 @@ fn read_content(content: Option<&Value>) -> Answer {
     let Some(fields) = content.as_object() else {
         return Answer::Deny(Refusal::Error, None);
     };
-    let reason = fields.get("reason").and_then(Value::as_str).filter(|reason| !reason.is_empty()).map(str::to_owned);
     match fields.get("decision") {
         None => Answer::Approve,
-        Some(Value::String(word)) => match word.as_str() {
-            "approve" => Answer::Approve,
-            "approve_for_thread" => Answer::ApproveForThread,
-            "deny" => Answer::Deny(Refusal::Declined, reason),
-            "deny_and_stop" => Answer::DenyAndStop(reason),
-            other => read_codex_word(&Value::String(other.to_owned())),
-        },
+        Some(word @ Value::String(_)) => read_word(word, reason_in(content)),
         Some(_) => Answer::Deny(Refusal::Error, None),
     }
 }
 
-/// The decision words of Codex's MCP server, which its clients still send.
-fn read_codex_word(word: &Value) -> Answer {
+/// The decider's own words, beside the decision.
+fn reason_in(fields: &Value) -> Option<String> {
+    let reason = fields.get("reason")?.as_str()?.trim();
+    (!reason.is_empty()).then(|| reason.to_owned())
+}
+
+/// A decision in our words, in those of Codex's MCP server, or in those of the other pages that hosts were written from.
+/// None of them means two things.
+fn read_word(word: &Value, reason: Option<String>) -> Answer {
     match word {
         Value::String(word) => match word.as_str() {
-            "approved" => Answer::Approve,
-            "approved_for_session" => Answer::ApproveForThread,
-            "denied" => Answer::Deny(Refusal::Declined, None),
-            "abort" => Answer::DenyAndStop(None),
+            "approve" | "approved" | "allow" | "allowed" | "accept" => Answer::Approve,
+            "approve_for_thread" | "approved_for_session" => Answer::ApproveForThread,
+            "deny" | "denied" | "decline" => Answer::Deny(Refusal::Declined, reason),
+            "deny_and_stop" | "abort" => Answer::DenyAndStop(reason),
             _ => Answer::Deny(Refusal::Error, None),
         },
         Value::Object(fields) if fields.contains_key("approved_execpolicy_amendment") => Answer::Approve,
@@ -210,6 +210,20 @@ mod tests {
             (json!({"action":"cancel"}), deny(Refusal::Cancelled)),
             (json!({"action":"perhaps"}), deny(Refusal::Error)),
             (json!({"decision":"approved"}), Answer::Approve),
+            (json!({"decision":"allowed"}), Answer::Approve),
+            (json!({"decision":"allow"}), Answer::Approve),
+            (json!({"decision":"accept"}), Answer::Approve),
+            (json!({"decision":"deny"}), deny(Refusal::Declined)),
+            (json!({"decision":"decline"}), deny(Refusal::Declined)),
+            (
+                json!({"decision":"denied","reason":" no net "}),
+                Answer::Deny(Refusal::Declined, Some("no net".to_owned())),
+            ),
+            (json!({"action":"accept","content":{"decision":"allow"}}), Answer::Approve),
+            (
+                json!({"action":"accept","content":{"decision":"abort","reason":"x"}}),
+                Answer::DenyAndStop(Some("x".to_owned())),
+            ),
             (json!({"decision":"approved_for_session"}), Answer::ApproveForThread),
             (json!({"decision":"abort"}), Answer::DenyAndStop(None)),
             (json!({"decision":{"denied":{"rejection":"no"}}}), Answer::Deny(Refusal::Declined, Some("no".to_owned()))),

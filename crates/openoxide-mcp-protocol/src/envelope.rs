@@ -24,6 +24,16 @@ pub enum RequestId {
     String(Arc<str>),
 }
 
+/// As JSON has it.
+impl std::fmt::Display for RequestId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::String(text) => serde_json::Value::from(&**text).fmt(f),
+        }
+    }
+}
+
 /// One message, parameters still raw.
 #[derive(Debug)]
 pub enum Envelope {

@@ -33,4 +33,4 @@ pub use result::{
     CallMeta, CallStatus, DenialReport, ToolOutput, UsageReport, complete, cut_diff, input_required, tool_error,
     tool_result,
 };
-pub use rmcp::model::{ClientCapabilities, Implementation, ProgressToken, ProtocolVersion, Tool};
+pub use rmcp::model::{ClientCapabilities, Implementation, ProgressToken, ProtocolVersion, Resource, Tool};

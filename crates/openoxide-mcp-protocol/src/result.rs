@@ -1,7 +1,5 @@
 //! Results of `tools/call`: the structured content, the text that says the same, and the modern wrapping.
 
-use std::path::PathBuf;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -30,7 +28,8 @@ pub struct CallMeta {
 pub struct ToolOutput {
     /// The thread, for openoxide-reply and openoxide-query.
     pub thread_id: String,
-    /// The agent's last message; for a failure, what went wrong and what to do.
+    /// The agent's last message; for a failure, what went wrong and what to do. An interrupted turn says so in the first
+    /// sentence, with who ended it and why.
     pub content: String,
     /// How the turn stands.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,11 +42,18 @@ pub struct ToolOutput {
     pub model: Option<String>,
     /// The thread's directory.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<PathBuf>,
-    /// Files that patches of the turn changed, relative to cwd where they lie beneath it.
+    pub cwd: Option<String>,
+    /// What commands of the thread may touch: read-only, workspace-write or danger-full-access.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
+    /// When the thread asks for approval: untrusted, on-request, on-failure or never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_policy: Option<String>,
+    /// Files that the turn's patches and commands changed, relative to cwd where they lie beneath it. A name that is no plain
+    /// text is quoted as git does.
     #[serde(default)]
-    pub files_changed: Vec<PathBuf>,
-    /// What those patches changed, as a unified diff; cut at 32 KiB.
+    pub files_changed: Vec<String>,
+    /// What they changed, as a unified diff; cut at 32 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
     /// Tokens the turn spent.
@@ -102,6 +108,9 @@ pub struct DenialReport {
     pub what: String,
     /// declined, cancelled, error, timed_out, disconnected or not_askable.
     pub reason: String,
+    /// The own words of whoever denied it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Cuts a diff that is too long at a line, and says so.
@@ -180,6 +189,8 @@ mod tests {
             turn_id: None,
             model: None,
             cwd: None,
+            sandbox: None,
+            approval_policy: None,
             files_changed: Vec::new(),
             diff: None,
             usage: None,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use openoxide_core::{
-    ApprovalPolicy, Attachment, CoreError, Decider, Entrance, Op, SandboxMode, SteerId, Submitted, Thread,
-    ThreadConfig, ThreadId, ThreadManager, TurnId,
+    ApprovalPolicy, Attachment, CoreError, Decider, Entrance, Interruption, Op, SandboxMode, SteerId, Submitted,
+    Thread, ThreadConfig, ThreadId, ThreadManager, TurnId, TurnResult,
 };
 use openoxide_mcp_protocol::request_state::ParkedCall;
 use openoxide_mcp_protocol::tools::{OpenoxideParams, QueryParams, ReplyParams};
@@ -37,10 +37,12 @@ pub(crate) enum Admission {
     Place(Box<Place>),
     /// The answer is known already.
     Answer(Value),
+    /// The turn is over. Its result becomes an answer when there is room for one.
+    Ended(Arc<Thread>, Arc<TurnResult>),
 }
 
-fn refused(era: Era, error: &CoreError) -> Admission {
-    Admission::Answer(output::refused(era, error))
+fn refused(era: Era, thread: Option<&str>, error: &CoreError) -> Admission {
+    Admission::Answer(output::refused(era, thread, error))
 }
 
 fn placed(era: Era, thread: Arc<Thread>, submitted: Result<(Submitted, Attachment), CoreError>) -> Admission {
@@ -51,11 +53,19 @@ fn placed(era: Era, thread: Arc<Thread>, submitted: Result<(Submitted, Attachmen
         Ok((Submitted::Steered(turn, steer), attachment)) => {
             Admission::Place(Box::new(Place { thread, turn, attachment, began: false, steer: Some(steer) }))
         }
-        Ok((_, attachment)) => Admission::Answer(output::last(era, &thread, attachment.snapshot.last.as_deref())),
+        Ok((_, attachment)) => last(era, &thread, attachment.snapshot.last),
         Err(error) => {
-            let id = thread.id().to_string();
-            Admission::Answer(output::failed_on(era, id, CallStatus::Failed, &output::sentence(&error)))
+            let (id, status) = (thread.id().to_string(), output::status_of(&error));
+            Admission::Answer(output::failed_on(era, id, status, &output::sentence(&error)))
         }
+    }
+}
+
+/// The last result of a thread on which no turn runs.
+fn last(era: Era, thread: &Arc<Thread>, last: Option<Arc<TurnResult>>) -> Admission {
+    match last {
+        Some(result) => Admission::Ended(Arc::clone(thread), result),
+        None => Admission::Answer(tool_error(era, "no turn has run on this thread yet; send a prompt")),
     }
 }
 
@@ -81,7 +91,8 @@ pub(crate) fn start(
         project_doc_max_bytes: overrides.project_doc_max_bytes,
         max_turn_tokens: overrides.max_turn_tokens,
         max_turn_seconds: overrides.max_turn_seconds,
-        max_steps: overrides.max_steps,
+        // More than can be counted is the same as no limit of the caller's.
+        max_steps: overrides.max_steps.map(|steps| u32::try_from(steps).unwrap_or(u32::MAX)),
         owner: principal.owner(),
     };
     begin(manager.start_thread(config), era, params.prompt)
@@ -121,13 +132,13 @@ fn query(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: 
     };
     let fork = match manager.fork_for_query(id) {
         Ok(fork) => fork,
-        Err(error) => return refused(era, &error),
+        Err(error) => return refused(era, Some(thread_id), &error),
     };
     // The fork has what the original has.
     let config = fork.config();
     if !principal.may_use(config.owner.as_deref()) {
         let _ = fork.submit(Op::Shutdown);
-        return refused(era, &CoreError::ThreadNotFound { id });
+        return refused(era, Some(thread_id), &CoreError::ThreadNotFound { id });
     }
     let refuse = |message: String| {
         // A thread on which nothing runs is closed at once.
@@ -139,7 +150,7 @@ fn query(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: 
     {
         let message = format!(
             "cwd is {cwd:?}, but thread {thread_id} works in {}; leave cwd out, or ask without a thread_id",
-            config.cwd.display()
+            openoxide_core::quote_path(&config.cwd)
         );
         return refuse(message);
     }
@@ -159,7 +170,7 @@ fn begin(thread: Result<Arc<Thread>, CoreError>, era: Era, prompt: String) -> Ad
             let submitted = thread.submit_and_attach(Op::UserInput { text: prompt });
             placed(era, thread, submitted)
         }
-        Err(error) => refused(era, &error),
+        Err(error) => refused(era, None, &error),
     }
 }
 
@@ -191,7 +202,7 @@ pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, era: Er
             let (thread, _pass) = ticket.open().await;
             match thread {
                 Ok(thread) => reply_on(&thread, &principal, era, params),
-                Err(error) => refused(era, &error),
+                Err(error) => refused(era, Some(&params.thread_id), &error),
             }
         })),
     }
@@ -199,20 +210,21 @@ pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, era: Er
 
 fn reply_on(thread: &Arc<Thread>, principal: &Principal, era: Era, params: ReplyParams) -> Admission {
     if !principal.may_use(thread.config().owner.as_deref()) {
-        return refused(era, &CoreError::ThreadNotFound { id: thread.id() });
+        return refused(era, None, &CoreError::ThreadNotFound { id: thread.id() });
     }
+    let id = thread.id().to_string();
     if params.close.unwrap_or_default() {
         return match thread.submit(Op::Shutdown) {
             Ok(_) => Admission::Answer(output::closed(era, thread)),
-            Err(error) => refused(era, &error),
+            Err(error) => refused(era, Some(&id), &error),
         };
     }
     let interrupt = params.interrupt.unwrap_or_default();
     let Some(text) = params.prompt else {
         // Attached first, so that the end of an interrupted turn is not missed.
         let attachment = thread.attach();
-        if interrupt && let Err(error) = thread.submit(Op::Interrupt { turn_id: None }) {
-            return refused(era, &error);
+        if interrupt && let Err(error) = thread.submit(Op::Interrupt { turn_id: None, why: Interruption::Asked }) {
+            return refused(era, Some(&id), &error);
         }
         let running = attachment.snapshot.running.or_else(|| attachment.snapshot.queued.first().copied());
         return match running {
@@ -220,11 +232,11 @@ fn reply_on(thread: &Arc<Thread>, principal: &Principal, era: Era, params: Reply
                 let thread = Arc::clone(thread);
                 Admission::Place(Box::new(Place { thread, turn, attachment, began: false, steer: None }))
             }
-            None => Admission::Answer(output::last(era, thread, attachment.snapshot.last.as_deref())),
+            None => last(era, thread, attachment.snapshot.last),
         };
     };
-    if interrupt && let Err(error) = thread.submit(Op::Interrupt { turn_id: None }) {
-        return refused(era, &error);
+    if interrupt && let Err(error) = thread.submit(Op::Interrupt { turn_id: None, why: Interruption::Asked }) {
+        return refused(era, Some(&id), &error);
     }
     let op = match params.steer.unwrap_or_default() {
         true => Op::Steer { text },
@@ -263,8 +275,8 @@ pub(crate) fn retry(
     if snapshot.running == Some(turn) || snapshot.queued.contains(&turn) {
         return Admission::Place(Box::new(Place { thread, turn, attachment, began: true, steer: None }));
     }
-    Admission::Answer(match thread.result_of(turn) {
-        Some(result) => output::ended(Era::Modern, &thread, &result),
-        None => gone(),
-    })
+    match thread.result_of(turn) {
+        Some(result) => Admission::Ended(thread, result),
+        None => Admission::Answer(gone()),
+    }
 }

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use openoxide_core::{
     ApprovalAction, ApprovalRequest, CoreError, Event, FileChange, FileChangeKind, ItemStatus, PlanStep, Thread,
-    TurnItem, TurnItemKind, TurnResult, TurnStatus, Usage,
+    TurnItem, TurnItemKind, TurnResult, TurnStatus, Usage, quote_path,
 };
 use openoxide_mcp_protocol::RequestId;
 use serde_json::{Map, Value, json};
@@ -59,10 +59,10 @@ pub(crate) fn question(request: &ApprovalRequest, cwd: &Path, call: &RequestId) 
     match &request.action {
         ApprovalAction::Command { argv, cwd } => {
             params["message"] =
-                json!(format!("Allow Codex to run `{}` in `{}`?", openoxide_core::visible(argv), cwd.display()));
+                json!(format!("Allow Codex to run `{}` in `{}`?", openoxide_core::visible(argv), quote_path(cwd)));
             params["codex_elicitation"] = json!("exec-approval");
             params["codex_command"] = json!(argv);
-            params["codex_cwd"] = json!(cwd);
+            params["codex_cwd"] = json!(quote_path(cwd));
             params["codex_parsed_cmd"] = parsed(argv);
         }
         ApprovalAction::Patch { changes, unified_diff } => {
@@ -102,12 +102,12 @@ fn changes_of(cwd: &Path, changes: &[FileChange], diff: Option<&str>) -> Value {
                 json!({ "type": "add", "content": added.map(|line| format!("{line}\n")).collect::<String>() })
             }
             FileChangeKind::Update => {
-                let move_path = change.move_to.as_ref().map(|to| cwd.join(to));
+                let move_path = change.move_to.as_ref().map(|to| quote_path(&cwd.join(to)));
                 json!({ "type": "update", "unified_diff": part(at), "move_path": move_path })
             }
             FileChangeKind::Delete => json!({ "type": "delete" }),
         };
-        (cwd.join(&change.path).to_string_lossy().into_owned(), what)
+        (quote_path(&cwd.join(&change.path)), what)
     };
     Value::Object(changes.iter().enumerate().map(entry).collect::<Map<_, _>>())
 }
@@ -161,7 +161,7 @@ impl Events {
                 "approval_policy": config.approval_policy.as_str(),
                 "approvals_reviewer": "user",
                 "sandbox_mode": config.sandbox.as_str(),
-                "cwd": config.cwd,
+                "cwd": quote_path(&config.cwd),
             }),
             json!({ "type": "mcp_startup_complete", "ready": [], "failed": [], "cancelled": [] }),
         ]
@@ -236,7 +236,7 @@ impl Events {
                 self.commands.insert(item.id, call_id.clone());
                 vec![json!({
                     "type": "exec_command_begin", "call_id": call_id, "process_id": item.id.to_string(), "turn_id": turn_id,
-                    "started_at_ms": unix_ms(), "command": argv, "cwd": cwd, "parsed_cmd": parsed(argv), "source": "agent",
+                    "started_at_ms": unix_ms(), "command": argv, "cwd": quote_path(cwd), "parsed_cmd": parsed(argv), "source": "agent",
                 })]
             }
             TurnItemKind::Patch { call_id, changes, .. } => vec![json!({
@@ -261,7 +261,7 @@ impl Events {
                 self.commands.remove(&item.id);
                 vec![json!({
                     "type": "exec_command_end", "call_id": call_id, "process_id": item.id.to_string(), "turn_id": turn_id,
-                    "completed_at_ms": unix_ms(), "command": argv, "cwd": cwd, "parsed_cmd": parsed(argv), "source": "agent",
+                    "completed_at_ms": unix_ms(), "command": argv, "cwd": quote_path(cwd), "parsed_cmd": parsed(argv), "source": "agent",
                     "stdout": output, "stderr": "", "aggregated_output": output, "exit_code": exit_code.unwrap_or(-1),
                     "duration": { "secs": duration_ms / 1000, "nanos": duration_ms % 1000 * 1_000_000 },
                     "formatted_output": output, "status": word(*status),
@@ -291,7 +291,7 @@ fn asked(request: &ApprovalRequest, cwd: &Path) -> Vec<Value> {
     match &request.action {
         ApprovalAction::Command { argv, cwd } => {
             message["type"] = json!("exec_approval_request");
-            (message["command"], message["cwd"]) = (json!(argv), json!(cwd));
+            (message["command"], message["cwd"]) = (json!(argv), json!(quote_path(cwd)));
             message["reason"] = json!(request.justification.as_deref().unwrap_or(&request.reason));
             message["available_decisions"] = json!(["approved", "approved_for_session", "denied", "abort"]);
             message["parsed_cmd"] = parsed(argv);
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn each_changed_file_has_its_part_of_the_diff() {
         let diff = "diff --git a/a.txt b/a.txt\nnew file mode 100644\n--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,2 @@\n+one\n+--- two\ndiff --git a/b.txt b/b.txt\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-x\n+y\n";
-        let change = |path: &str, kind| FileChange { path: path.into(), kind, move_to: None };
+        let change = |path: &str, kind| FileChange { path: path.into(), kind, move_to: None, diff: "".into() };
         let changes = [change("a.txt", FileChangeKind::Add), change("b.txt", FileChangeKind::Update)];
         let all = changes_of(Path::new("/w"), &changes, Some(diff));
         assert_eq!(all["/w/a.txt"], json!({ "type": "add", "content": "one\n--- two\n" }));

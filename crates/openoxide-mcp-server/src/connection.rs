@@ -2,8 +2,10 @@
 //! single HTTP request that belongs to no session.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use openoxide_mcp_protocol::RequestId;
+use tokio::sync::Semaphore;
 
 use crate::Server;
 use crate::calls::Calls;
@@ -12,6 +14,12 @@ use crate::principal::Principal;
 use crate::questions::Questions;
 use crate::report::ConnectionLogLevel;
 use crate::subscriptions::Subscriptions;
+
+/// Bytes of requests that wait for their answers, about: more than two lines of the greatest length.
+const WAITING: usize = 48 << 20;
+
+/// Answers that are read from the disk at once.
+const READING: usize = 4;
 
 /// One connection; see the module.
 pub(crate) struct Connection {
@@ -24,6 +32,12 @@ pub(crate) struct Connection {
     pub(crate) questions: Questions,
     pub(crate) log_level: Arc<ConnectionLogLevel>,
     pub(crate) subscriptions: Arc<Subscriptions>,
+    /// Bytes that requests may hold which wait for room for their answers.
+    pub(crate) waiting: Arc<Semaphore>,
+    /// The right to read an answer from the disk; so many are made at once.
+    pub(crate) reading: Semaphore,
+    /// Whether its client has ended its input, so that no question is answered any more.
+    is_input_over: AtomicBool,
 }
 
 impl Connection {
@@ -37,7 +51,21 @@ impl Connection {
             questions: Questions::default(),
             log_level: Arc::default(),
             subscriptions: Arc::default(),
+            waiting: Arc::new(Semaphore::new(WAITING)),
+            reading: Semaphore::new(READING),
+            is_input_over: AtomicBool::new(false),
         })
+    }
+
+    /// Notes that nothing more comes from the client: its open questions, and those to come, count as denied.
+    pub(crate) fn end_input(&self) {
+        self.is_input_over.store(true, Ordering::Release);
+        self.questions.disconnect();
+    }
+
+    /// Whether the client can still answer.
+    pub(crate) fn can_answer(&self) -> bool {
+        !self.is_input_over.load(Ordering::Acquire)
     }
 
     /// Ends a request for its client: nothing more is said for it, and its runner decides what becomes of the turn.

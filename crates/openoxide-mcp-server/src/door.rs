@@ -5,7 +5,6 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use openoxide_mcp_protocol::tools::Mirrored;
 use openoxide_mcp_protocol::{Envelope, RequestId};
-use tokio::sync::mpsc;
 
 use crate::answers::Route;
 use crate::outgoing::Outgoing;
@@ -13,16 +12,16 @@ use crate::principal::Principal;
 
 /// Serves any number of connections.
 pub trait Service: Send + Sync + 'static {
-    /// A connection of `principal`. `out` takes what belongs to none of its requests, and `alive` is dropped by each of
-    /// its tasks as it ends.
-    fn connect(&self, principal: Principal, out: Arc<Outgoing>, alive: mpsc::Sender<()>) -> Box<dyn Session>;
+    /// A connection of `principal`. `out` takes what belongs to none of its requests.
+    fn connect(&self, principal: Principal, out: Arc<Outgoing>) -> Box<dyn Session>;
 
     /// The arguments of a tool that the headers of its calls must repeat.
     fn mirrored(&self, _tool: &str) -> Vec<Mirrored> {
         Vec::new()
     }
 
-    /// Ends whatever goes on, so that every request has its answer soon.
+    /// Ends whatever goes on. Every request that was open has its answer when this is ready, and one that comes later is
+    /// answered at once.
     fn shut_down(&self) -> BoxFuture<'_, ()>;
 }
 

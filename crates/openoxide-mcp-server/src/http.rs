@@ -26,7 +26,7 @@ use axum::routing::{get, post};
 use http_body_util::LengthLimitError;
 use openoxide_mcp_protocol::{Envelope, RequestId, WireError, parse_line};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use guard::Guard;
 pub use guard::Token;
@@ -37,7 +37,7 @@ use crate::door::Service;
 use crate::reader::MAX_LINE;
 
 /// From the end of all turns until connections are cut.
-const FLUSH: Duration = Duration::from_millis(300);
+const FLUSH: Duration = Duration::from_millis(200);
 /// From one look for idle sessions to the next.
 const TIDY: Duration = Duration::from_secs(60);
 
@@ -76,8 +76,6 @@ struct Door {
     service: Arc<dyn Service>,
     guard: Guard,
     sessions: Arc<Sessions>,
-    /// Given to each connection; the last one dropped tells that all have ended.
-    alive: mpsc::Sender<()>,
     /// True once the server ends.
     stopping: watch::Receiver<bool>,
 }
@@ -94,14 +92,12 @@ pub async fn serve_http(
 ) -> std::io::Result<()> {
     let address = listener.local_addr()?;
     check_address(address, &config)?;
-    let (alive, mut last) = mpsc::channel(1);
     let (stopping, is_stopping) = watch::channel(false);
     let sessions = Arc::new(Sessions::new(config.max_sessions, config.idle_session));
     let door = Arc::new(Door {
         service: Arc::clone(&service),
         guard: Guard::new(&config, address),
         sessions: Arc::clone(&sessions),
-        alive,
         stopping: is_stopping.clone(),
     });
     let router = Router::new()
@@ -131,12 +127,7 @@ pub async fn serve_http(
     sessions.end_subscriptions();
     service.shut_down().await;
     sessions.close_all();
-    let ended = tokio::time::timeout(FLUSH, async {
-        drop((&mut serving).await);
-        // Never sent, only closed: the last runner has ended.
-        let _: Option<()> = last.recv().await;
-    });
-    if ended.await.is_err() {
+    if tokio::time::timeout(FLUSH, &mut serving).await.is_err() {
         serving.abort();
     }
     Ok(())

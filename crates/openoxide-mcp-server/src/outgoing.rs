@@ -3,13 +3,16 @@
 //! Its budget is counted in bytes. Answers and questions always get in: losing one would hang a client. Log messages
 //! wait for room, so that the events behind them merge in core's queue instead of piling up here as text. Progress is
 //! dropped when there is no room: the next one says more. When answers alone pass the hard bound, the reader stops
-//! taking input until the queue drains.
+//! taking input until the queue drains. What is long is made by one task at a time and only when there is room for it
+//! ([`Outgoing::turn_to_answer`], [`Outgoing::turn_to_tell`]), so that a client that never reads costs the bound and one
+//! more line, however much it asks for. A queue that stays full means that the client is lost ([`Outgoing::stays_full`]).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::mutex::lock;
 
@@ -56,7 +59,6 @@ struct Queue {
 }
 
 /// The queue. One writer task drains it; everybody else pushes.
-#[derive(Default)]
 pub struct Outgoing {
     /// Whether it ends with the answer it is for.
     is_for_one_answer: bool,
@@ -65,6 +67,30 @@ pub struct Outgoing {
     filled: Notify,
     /// Wakes whoever waits for room: the writer took something, or the queue was closed.
     drained: Notify,
+    /// Wakes whoever waits for the queue to be full.
+    grown: Notify,
+    /// One permit each, for whoever makes an answer or a log message.
+    answering: Semaphore,
+    telling: Semaphore,
+}
+
+/// The right to make a line and queue it. Nobody else who asks for one makes a line until it is dropped.
+pub(crate) struct Turn<'a>(
+    #[allow(dead_code, reason = "its drop gives the turn to the next")] Option<SemaphorePermit<'a>>,
+);
+
+impl Default for Outgoing {
+    fn default() -> Self {
+        Self {
+            is_for_one_answer: false,
+            queue: Mutex::default(),
+            filled: Notify::new(),
+            drained: Notify::new(),
+            grown: Notify::new(),
+            answering: Semaphore::new(1),
+            telling: Semaphore::new(1),
+        }
+    }
 }
 
 impl Outgoing {
@@ -127,8 +153,12 @@ impl Outgoing {
         }
         queue.bytes += line.len();
         queue.lines.push_back((gate.map_or(0, Gate::key), line));
+        let is_full = queue.bytes >= HARD_BOUND;
         drop(queue);
         self.filled.notify_one();
+        if is_full {
+            self.grown.notify_waiters();
+        }
     }
 
     /// Queues a message that more will follow; drops it when there is no room.
@@ -148,6 +178,41 @@ impl Outgoing {
     /// Waits until a message that can wait may be queued. Cancel-safe: nothing is taken or queued here.
     pub(crate) async fn room(&self) {
         self.wait_below(SOFT_BOUND).await;
+    }
+
+    /// Waits for the turn to make a log message. Cancel-safe.
+    pub(crate) async fn turn_to_tell(&self) -> Turn<'_> {
+        self.turn(&self.telling, SOFT_BOUND).await
+    }
+
+    /// Waits for the turn to make an answer. Cancel-safe.
+    pub(crate) async fn turn_to_answer(&self) -> Turn<'_> {
+        self.turn(&self.answering, HARD_BOUND).await
+    }
+
+    async fn turn<'a>(&self, turns: &'a Semaphore, bound: usize) -> Turn<'a> {
+        // An error is a closed semaphore, and these are never closed.
+        let permit = turns.acquire().await.ok();
+        self.wait_below(bound).await;
+        Turn(permit)
+    }
+
+    /// Ready when the queue is full and has been for this time without a byte taken from it. Cancel-safe. Asked by the
+    /// writer while it waits for the client, so that nobody else takes anything.
+    pub(crate) async fn stays_full(&self, time: Duration) {
+        loop {
+            let mut grown = std::pin::pin!(self.grown.notified());
+            // Registered before the look, so that a push in between is not missed.
+            grown.as_mut().enable();
+            if self.lock().bytes >= HARD_BOUND {
+                tokio::time::sleep(time).await;
+                if self.lock().bytes >= HARD_BOUND {
+                    return;
+                }
+                continue;
+            }
+            grown.await;
+        }
     }
 
     /// Waits until more input may be read. Cancel-safe.

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use openoxide_core::{CoreError, Thread, TurnId, TurnResult, TurnStatus};
+use openoxide_core::{CoreError, FileChange, Thread, TurnId, TurnResult, TurnStatus, quote_path};
 use openoxide_mcp_protocol::{
     CallStatus, DenialReport, Era, ToolOutput, UsageReport, cut_diff, tool_error, tool_result,
 };
 use serde_json::Value;
+
+/// Bytes of diffs that the changes of one patch are shown with.
+const CHANGES_SHOWN: usize = 32 * 1024;
 
 /// How a turn that has ended stands, in the wire's words.
 pub(crate) fn status(result: &TurnResult) -> CallStatus {
@@ -31,7 +34,7 @@ pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
         content: result.content.clone(),
         status: Some(status),
         turn_id: Some(result.turn_id.to_string()),
-        files_changed: result.files_changed.clone(),
+        files_changed: result.files_changed.iter().map(|path| quote_path(path)).collect(),
         diff: result.diff.as_deref().map(cut_diff),
         usage: Some(report(&result.usage)),
         thread_usage: Some(report(&result.thread_usage)),
@@ -39,11 +42,27 @@ pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
         denials: result
             .denials
             .iter()
-            .map(|denial| DenialReport { what: denial.what.clone(), reason: denial.reason.as_str().to_owned() })
+            .map(|denial| DenialReport {
+                what: denial.what.clone(),
+                reason: denial.reason.as_str().to_owned(),
+                note: denial.note.clone(),
+            })
             .collect(),
         ..of_thread(thread)
     };
     tool_result(era, &output, status == CallStatus::Failed)
+}
+
+/// Changes with the diff of each cut where it is long, all of them together to about one diff's length.
+pub(crate) fn with_cut_diffs(changes: &[FileChange]) -> Vec<FileChange> {
+    let mut room = CHANGES_SHOWN;
+    let mut cut = |change: &FileChange| {
+        let fits = change.diff.len() <= room;
+        room = room.saturating_sub(change.diff.len());
+        let left_out = || format!("[left out: the diff has {} bytes]\n", change.diff.len()).into();
+        FileChange { diff: if fits { Arc::clone(&change.diff) } else { left_out() }, ..change.clone() }
+    };
+    changes.iter().map(&mut cut).collect()
 }
 
 /// The result of a turn whose thread was closed under it.
@@ -51,7 +70,7 @@ pub(crate) fn cut_short(era: Era, thread: &Thread, turn: TurnId) -> Value {
     match thread.result_of(turn) {
         Some(result) => ended(era, thread, &result),
         None => {
-            let why = "the thread was closed before the turn ended";
+            let why = "The turn was interrupted: its thread was closed before it ended.";
             failed_on(era, thread.id().to_string(), CallStatus::Interrupted, why)
         }
     }
@@ -77,9 +96,20 @@ pub(crate) fn failed_on(era: Era, thread_id: String, status: CallStatus, message
     tool_result(era, &output, true)
 }
 
-/// An error of core that no thread stands behind.
-pub(crate) fn refused(era: Era, error: &CoreError) -> Value {
-    tool_error(era, &sentence(error))
+/// An error of core, before there is a turn. What the end of the server has cut off names the thread that was asked for.
+pub(crate) fn refused(era: Era, thread: Option<&str>, error: &CoreError) -> Value {
+    match (error, thread) {
+        (CoreError::Ending, Some(id)) => failed_on(era, id.to_owned(), status_of(error), &sentence(error)),
+        _ => tool_error(era, &sentence(error)),
+    }
+}
+
+/// How a call stands that has come to this error.
+pub(crate) fn status_of(error: &CoreError) -> CallStatus {
+    match error {
+        CoreError::Ending => CallStatus::Interrupted,
+        _ => CallStatus::Failed,
+    }
 }
 
 /// An error of core with its hint.
@@ -92,7 +122,13 @@ pub(crate) fn sentence(error: &CoreError) -> String {
 
 fn of_thread(thread: &Thread) -> ToolOutput {
     let config = thread.config();
-    ToolOutput { model: Some(config.model.clone()), cwd: Some(config.cwd.clone()), ..blank(thread.id().to_string()) }
+    ToolOutput {
+        model: Some(config.model.clone()),
+        cwd: Some(quote_path(&config.cwd)),
+        sandbox: Some(config.sandbox.as_str().to_owned()),
+        approval_policy: Some(config.approval_policy.as_str().to_owned()),
+        ..blank(thread.id().to_string())
+    }
 }
 
 fn blank(thread_id: String) -> ToolOutput {
@@ -103,6 +139,8 @@ fn blank(thread_id: String) -> ToolOutput {
         turn_id: None,
         model: None,
         cwd: None,
+        sandbox: None,
+        approval_policy: None,
         files_changed: Vec::new(),
         diff: None,
         usage: None,
@@ -116,12 +154,4 @@ fn blank(thread_id: String) -> ToolOutput {
 pub(crate) fn closed(era: Era, thread: &Thread) -> Value {
     let output = ToolOutput { content: "The thread is closed.".to_owned(), ..of_thread(thread) };
     tool_result(era, &output, false)
-}
-
-/// The last result of a thread on which no turn runs.
-pub(crate) fn last(era: Era, thread: &Arc<Thread>, last: Option<&TurnResult>) -> Value {
-    match last {
-        Some(result) => ended(era, thread, result),
-        None => tool_error(era, "no turn has run on this thread yet; send a prompt"),
-    }
 }

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use openoxide_core::CoreError;
 use openoxide_mcp_protocol::request_state::Binding;
 use openoxide_mcp_protocol::tasks::tasks_not_declared;
 use openoxide_mcp_protocol::tools::{ToolCall, ToolCallError, codex};
 use openoxide_mcp_protocol::{
     Cacheable, CallToolParams, CancelledParams, ClientFacts, Envelope, EnvelopeError, Era, InitializeParams, LogLevel,
-    RequestId, RequestMeta, ToolsPage, WireError, complete, discover_result, initialize_result, negotiate_legacy,
+    RequestId, RequestMeta, ToolsPage, WireError, code, complete, discover_result, initialize_result, negotiate_legacy,
     parse_line, parse_params, response, salvage_id, tool_error,
 };
 use serde_json::value::RawValue;
@@ -24,6 +25,7 @@ use crate::connection::Connection;
 use crate::door::Session;
 use crate::hosts;
 use crate::outgoing::{Gate, Outgoing};
+use crate::output;
 use crate::reader::{Input, Line, MAX_LINE};
 use crate::resources;
 use crate::runner::{self, Task};
@@ -31,6 +33,10 @@ use crate::tasks;
 
 /// Calls that may be open at once.
 const MAX_OPEN_CALLS: usize = 4096;
+/// What a request that waits for its answer counts beside its parameters, in bytes.
+const WAITING_OVERHEAD: usize = 4 * 1024;
+/// Messages of one batch: each may be answered at length, and the answers go out together.
+const MAX_BATCH: usize = 256;
 /// The one legacy revision with batches.
 const BATCH_VERSION: &str = "2025-03-26";
 
@@ -43,21 +49,21 @@ struct Legacy {
 /// One connection's processor.
 pub(crate) struct Processor {
     connection: Arc<Connection>,
-    /// Given to each runner; tells by its last drop that all have ended.
-    alive: mpsc::Sender<()>,
     legacy: Option<Legacy>,
 }
 
 impl Processor {
     /// A connection that has said nothing yet.
-    pub(crate) fn new(connection: Arc<Connection>, alive: mpsc::Sender<()>) -> Self {
-        Self { connection, alive, legacy: None }
+    pub(crate) fn new(connection: Arc<Connection>) -> Self {
+        Self { connection, legacy: None }
     }
 
     /// Serves lines until the reader drops its end.
     pub(crate) async fn run(mut self, mut lines: mpsc::Receiver<Input>) {
         let route = Route::line(Arc::clone(&self.connection.out));
         while let Some(input) = lines.recv().await {
+            // A client that does not read its answers is not served any further.
+            self.connection.out.room_for_input().await;
             self.handle_line(&input.line, &route);
         }
     }
@@ -81,6 +87,10 @@ impl Processor {
     fn handle_batch(&mut self, entries: Vec<Result<Envelope, EnvelopeError>>, out: &Arc<Outgoing>) {
         if self.legacy.as_ref().is_none_or(|legacy| legacy.version != BATCH_VERSION) {
             let message = format!("batches exist in protocol version {BATCH_VERSION} alone; send one message a line");
+            return Route::line(Arc::clone(out)).refuse(None, &WireError::invalid_request(message));
+        }
+        if entries.len() > MAX_BATCH {
+            let message = format!("the batch has {} messages; at most {MAX_BATCH} are served", entries.len());
             return Route::line(Arc::clone(out)).refuse(None, &WireError::invalid_request(message));
         }
         let wants_answer =
@@ -169,11 +179,46 @@ impl Processor {
         let Connection { server, principal, .. } = &*self.connection;
         let (server, principal) = (Arc::clone(server), principal.clone());
         let (method, params, client) = (method.to_owned(), params.map(ToOwned::to_owned), client.clone());
-        let alive = self.alive.clone();
-        tokio::task::spawn_blocking(move || {
-            let outcome = tasks::answer(&server, &principal, &client, &method, params.as_deref());
-            responder.answer(outcome.as_ref());
-            drop(alive);
+        let bytes = params.as_ref().map_or(0, |params| params.get().len());
+        self.answer_in_background(responder, bytes, move || {
+            tasks::answer(&server, &principal, &client, &method, params.as_deref())
+        });
+    }
+
+    /// Answers with what `work` finds on the disk, when there is room for the answer. `bytes` is what the work holds until
+    /// then.
+    fn answer_in_background(
+        &self,
+        responder: Responder,
+        bytes: usize,
+        work: impl FnOnce() -> Result<Value, WireError> + Send + 'static,
+    ) {
+        let connection = Arc::clone(&self.connection);
+        let cost = u32::try_from(bytes + WAITING_OVERHEAD).unwrap_or(u32::MAX);
+        let Ok(waiting) = Arc::clone(&connection.waiting).try_acquire_many_owned(cost) else {
+            let message = "as many requests wait for their answers as may; read the answers, and send it again";
+            return responder.answer::<Value>(Err(&WireError::invalid_request(message)));
+        };
+        let (open, out) = (connection.server.lifecycle.open(), Arc::clone(responder.out()));
+        tokio::spawn(async move {
+            // A closed semaphore would be an error, and this one is never closed.
+            let reading = connection.reading.acquire().await.ok();
+            out.room_for_input().await;
+            // Nobody is left to read it.
+            if out.is_closed() {
+                return;
+            }
+            match tokio::task::spawn_blocking(work).await {
+                Ok(outcome) => responder.answer(outcome.as_ref()),
+                Err(error) => {
+                    tracing::error!(%error, "a request could not be answered");
+                    responder.answer::<Value>(Err(&WireError::new(
+                        code::INTERNAL_ERROR,
+                        "the request could not be answered; send it again",
+                    )));
+                }
+            }
+            drop((reading, waiting, open));
         });
     }
 
@@ -181,7 +226,7 @@ impl Processor {
     fn listen(&self, responder: Responder, client: &ClientFacts, params: Option<&RawValue>) {
         let Connection { subscriptions, server, principal, .. } = &*self.connection;
         if self.connection.has_open(responder.id()) {
-            let message = format!("id {:?} belongs to a request that is still open; use a new id", responder.id());
+            let message = format!("id {} belongs to a request that is still open; use a new id", responder.id());
             return responder.answer::<Value>(Err(&WireError::invalid_request(message)));
         }
         self.watch();
@@ -202,11 +247,11 @@ impl Processor {
         }
         let Connection { server, principal, .. } = &*self.connection;
         let (manager, principal, method) = (Arc::clone(&server.manager), principal.clone(), method.to_owned());
-        let (params, alive) = (params.map(ToOwned::to_owned), self.alive.clone());
-        tokio::task::spawn_blocking(move || {
+        let params = params.map(ToOwned::to_owned);
+        let bytes = params.as_ref().map_or(0, |params| params.get().len());
+        self.answer_in_background(responder, bytes, move || {
             let outcome = resources::answer(&manager, &principal, &method, params.as_deref(), era == Era::Modern);
-            responder.answer(outcome.map(|result| complete(era, result)).as_ref());
-            drop(alive);
+            outcome.map(|result| complete(era, result))
         });
     }
 
@@ -279,7 +324,7 @@ impl Processor {
     fn call_tool(&self, responder: Responder, params: Option<&RawValue>, meta: RequestMeta) {
         let connection = &self.connection;
         if connection.has_open(responder.id()) {
-            let message = format!("id {:?} belongs to a call that is still open; use a new id", responder.id());
+            let message = format!("id {} belongs to a call that is still open; use a new id", responder.id());
             return responder.answer::<Value>(Err(&WireError::invalid_request(message)));
         }
         let params = match CallToolParams::parse(params) {
@@ -299,6 +344,9 @@ impl Processor {
                 format!("{MAX_OPEN_CALLS} calls are open, which is the most there may be; wait for one to end");
             return responder.answer(Ok(&tool_error(era, &message)));
         }
+        let Some((open_request, admitting)) = connection.server.lifecycle.admit() else {
+            return responder.answer(Ok(&output::refused(era, tool_call.thread_id(), &CoreError::Ending)));
+        };
         let binding = (params.name, canonical(params.arguments.as_deref()));
         let parked = match (era, params.request_state, params.input_responses) {
             (Era::Modern, Some(state), answers) => {
@@ -338,11 +386,11 @@ impl Processor {
             (era == Era::Legacy).then(|| hosts::wait(name, gets_progress)).flatten()
         });
         let task =
-            Task { connection: Arc::clone(connection), open, responder, limit, binding, alive: self.alive.clone() };
+            Task { connection: Arc::clone(connection), open, responder, limit, binding, open_request, admitting };
         let manager = Arc::clone(&connection.server.manager);
         let principal = connection.principal.clone();
         let trace = meta.trace.as_ref().map(|trace| trace.parent.as_str());
-        let span = tracing::info_span!("tools/call", tool = task.binding.0, request = ?task.open.call.id, trace);
+        let span = tracing::info_span!("tools/call", tool = task.binding.0, request = %task.open.call.id, trace);
         if let (Some(on_trace), Some(trace)) = (connection.server.on_trace, &meta.trace) {
             on_trace(&span, trace);
         }

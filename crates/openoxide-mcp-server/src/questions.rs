@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use openoxide_core::{
     ApprovalAction, ApprovalId, ApprovalRequest, Decider, Decision, DenialReason, FileChangeKind, Op, Thread,
-    UserQuestion,
+    UserQuestion, quote_path,
 };
 use openoxide_mcp_protocol::approval_form::{self, Answer, Field, Refusal};
 use openoxide_mcp_protocol::{Outcome, RequestId};
@@ -70,6 +70,14 @@ impl Questions {
         }
     }
 
+    /// Settles every question as denied: whoever was asked went away.
+    pub(crate) fn disconnect(&self) {
+        let open: Vec<Question> = self.lock().drain().map(|(_, question)| question).collect();
+        for Question { thread, approval, client, .. } in open {
+            settle_disconnected(&thread, approval, client);
+        }
+    }
+
     /// Takes back the question about `approval`, wherever it was settled; returns its id so that the client can be told.
     pub(crate) fn withdraw(&self, approval: ApprovalId) -> Option<RequestId> {
         let mut questions = self.lock();
@@ -123,6 +131,11 @@ pub(crate) fn settle_unasked(server: &Server, thread: &Arc<Thread>, request: &Ap
     settle(thread, request.id, decision, Decider::Strategy(server.approval_strategy.name()));
 }
 
+/// Denies a question because whoever was asked, or would be, has gone away.
+pub(crate) fn settle_disconnected(thread: &Arc<Thread>, approval: ApprovalId, client: Option<String>) {
+    settle(thread, approval, deny(DenialReason::Disconnected), Decider::Client(client));
+}
+
 /// A denial without words.
 fn deny(reason: DenialReason) -> Decision {
     Decision::Deny { reason, note: None }
@@ -158,9 +171,9 @@ fn input_form(questions: &[UserQuestion], details: Value) -> Value {
         })
         .collect();
     let mut message = "OpenOxide asks:".to_owned();
-    for field in &fields {
+    for question in questions {
         // Writing to a string cannot fail.
-        let _ = write!(message, "\n\n{}", field.question);
+        let _ = write!(message, "\n\n{}", openoxide_core::visible_lines(&question.question));
     }
     approval_form::input_form(&message, &fields, details)
 }
@@ -179,11 +192,11 @@ pub(crate) fn wording(request: &ApprovalRequest) -> Value {
     match &request.action {
         ApprovalAction::Command { argv, cwd } => {
             let shown = openoxide_core::visible(argv);
-            let directory = openoxide_core::visible(&[cwd.to_string_lossy().into_owned()]);
+            let directory = openoxide_core::visible(&[quote_path(cwd)]);
             let how = if request.confined { "" } else { " without a sandbox" };
             let _ = write!(message, "OpenOxide wants to run this command{how}:\n\n{shown}\n\nin {directory}");
             details["command"] = json!(argv);
-            details["cwd"] = json!(cwd);
+            details["cwd"] = json!(quote_path(cwd));
         }
         ApprovalAction::Patch { changes, unified_diff } => {
             let _ = writeln!(message, "OpenOxide wants to change {}:", files(changes.len()));
@@ -193,24 +206,23 @@ pub(crate) fn wording(request: &ApprovalRequest) -> Value {
                     FileChangeKind::Update => "update",
                     FileChangeKind::Delete => "delete",
                 };
-                let path = openoxide_core::visible(&[change.path.to_string_lossy().into_owned()]);
+                let path = openoxide_core::visible(&[quote_path(&change.path)]);
                 let _ = write!(message, "\n  {verb} {path}");
                 if let Some(to) = &change.move_to {
-                    let to = openoxide_core::visible(&[to.to_string_lossy().into_owned()]);
+                    let to = openoxide_core::visible(&[quote_path(to)]);
                     let _ = write!(message, " -> {to}");
                 }
             }
             let _ = write!(message, "\n\n{}", shown_diff(unified_diff));
-            details["changes"] = json!(changes);
+            details["changes"] = json!(crate::output::with_cut_diffs(changes));
             details["diff"] = json!(unified_diff);
         }
         ApprovalAction::UserInput { questions } => {
             details["questions"] = json!(questions);
             return input_form(questions, details);
         }
-        other => {
-            let _ = write!(message, "OpenOxide wants to act: {other:?}");
-        }
+        // An action that this protocol has no words for yet; the reason below says what is asked.
+        _ => message.push_str("OpenOxide wants to act."),
     }
     message.truncate(message.trim_end().len());
     let _ = write!(message, "\n\nAsked because {}.", openoxide_core::visible_text(&request.reason));
@@ -230,16 +242,11 @@ fn shown_diff(diff: &str) -> String {
     while !diff.is_char_boundary(end) {
         end -= 1;
     }
-    let mut shown = diff[..end].split('\n').map(visible_line).collect::<Vec<_>>().join("\n");
+    let mut shown = openoxide_core::visible_lines(&diff[..end]);
     if end < diff.len() {
         let _ = write!(shown, "\n[the diff has {} bytes, {end} are shown]", diff.len());
     }
     shown
-}
-
-/// A line with everything but plain characters and tabs made visible, so that nothing shown can pose as something else.
-fn visible_line(line: &str) -> String {
-    line.split('\t').map(openoxide_core::visible_text).collect::<Vec<_>>().join("\t")
 }
 
 #[cfg(test)]
@@ -274,8 +281,12 @@ mod tests {
 
     #[test]
     fn a_patch_shows_its_files_and_its_diff() {
-        let changes =
-            vec![FileChange { path: "a.txt".into(), kind: FileChangeKind::Update, move_to: Some("b.txt".into()) }];
+        let changes = vec![FileChange {
+            path: "a.txt".into(),
+            kind: FileChangeKind::Update,
+            move_to: Some("b.txt".into()),
+            diff: "--- a/a.txt\n+++ b/b.txt\n".into(),
+        }];
         let diff = "--- a/a.txt\n+++ b/b.txt\n".to_owned() + &"+x\n".repeat(5000);
         let params = wording(&request(ApprovalAction::Patch { changes, unified_diff: diff }));
         let message = params["message"].as_str().unwrap();

@@ -1,6 +1,7 @@
 //! What a call tells its client while it is open: progress and log messages, made from core's events.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use serde::Serialize;
 
 use crate::calls::Call;
 use crate::codex::Events;
+use crate::output;
 
 /// Progress is sent at least this often while a call is open.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -64,8 +66,9 @@ pub(crate) struct Reporter {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 enum EventData<'a> {
+    ThreadStarted { model: &'a str, cwd: &'a Path, sandbox: &'a str, approval_policy: &'a str, message: String },
     TurnStarted,
-    ItemStarted { item: &'a TurnItem },
+    ItemStarted { item: Cow<'a, TurnItem> },
     ItemDelta { item_id: u64, delta: &'a str },
     ItemCompleted { item: Cow<'a, TurnItem> },
     ApprovalRequested { approval: &'a ApprovalRequest },
@@ -98,9 +101,34 @@ impl Reporter {
         }
     }
 
-    /// Says what a session of Codex began with.
-    pub(crate) fn configured(&self) {
-        self.tell_codex("", Events::configured(&self.thread));
+    /// Says what a thread begins with: the model, the sandbox and the policy in force.
+    pub(crate) fn thread_started(&self) {
+        if self.call.is_codex {
+            return self.tell_codex("", Events::configured(&self.thread));
+        }
+        if !self.wants(LogLevel::Info) {
+            return;
+        }
+        let config = self.thread.config();
+        let (sandbox, approval_policy) = (config.sandbox.as_str(), config.approval_policy.as_str());
+        let message = format!(
+            "{} works in {}, sandbox {sandbox}, approvals {approval_policy}",
+            openoxide_core::visible_text(&config.model),
+            openoxide_core::visible_text(&config.cwd.to_string_lossy())
+        );
+        let data =
+            EventData::ThreadStarted { model: &config.model, cwd: &config.cwd, sandbox, approval_policy, message };
+        let message = LogMessage { level: LogLevel::Info, logger: "openoxide", data: &data, meta: &self.meta };
+        self.call.out.push_for(&self.call.gate, notification("notifications/message", &message));
+    }
+
+    /// Whether the client is sent messages of this level.
+    fn wants(&self, level: LogLevel) -> bool {
+        let wanted = match self.call.era {
+            openoxide_mcp_protocol::Era::Modern => self.call.log_level,
+            openoxide_mcp_protocol::Era::Legacy => Some(self.connection_level.get()),
+        };
+        wanted.is_some_and(|wanted| level >= wanted)
     }
 
     fn tell_codex(&self, id: &str, messages: Vec<serde_json::Value>) {
@@ -144,8 +172,8 @@ impl Reporter {
             self.phase(phase);
         }
         if self.call.is_codex {
+            let _turn = self.call.out.turn_to_tell().await;
             let messages = self.codex.of(event, &self.thread);
-            self.call.out.room().await;
             return self.tell_codex(&self.meta.turn_id, messages);
         }
         let level = match event {
@@ -153,17 +181,13 @@ impl Reporter {
             Event::Warning { .. } => LogLevel::Warning,
             _ => LogLevel::Info,
         };
-        let wanted = match self.call.era {
-            openoxide_mcp_protocol::Era::Modern => self.call.log_level,
-            openoxide_mcp_protocol::Era::Legacy => Some(self.connection_level.get()),
-        };
-        if wanted.is_none_or(|wanted| level < wanted) {
+        if !self.wants(level) {
             return;
         }
+        let _turn = self.call.out.turn_to_tell().await;
         let Some(data) = data_of(event) else { return };
         let message = LogMessage { level, logger: "openoxide", data: &data, meta: &self.meta };
         let line = notification("notifications/message", &message);
-        self.call.out.room().await;
         self.call.out.push_for(&self.call.gate, line);
     }
 }
@@ -171,7 +195,7 @@ impl Reporter {
 fn data_of(event: &Event) -> Option<EventData<'_>> {
     Some(match event {
         Event::TurnStarted { .. } => EventData::TurnStarted,
-        Event::ItemStarted { item, .. } => EventData::ItemStarted { item },
+        Event::ItemStarted { item, .. } => EventData::ItemStarted { item: shortened(item) },
         Event::ItemDelta { item_id, delta, .. } => EventData::ItemDelta { item_id: *item_id, delta },
         Event::ItemCompleted { item, .. } => EventData::ItemCompleted { item: shortened(item) },
         Event::ApprovalRequested { request, .. } => EventData::ApprovalRequested { approval: request },
@@ -180,18 +204,25 @@ fn data_of(event: &Event) -> Option<EventData<'_>> {
         Event::Plan { steps, .. } => EventData::Plan { plan: steps },
         Event::Warning { message, .. } => EventData::Warning { message },
         Event::TurnEnded { result, .. } => {
-            EventData::TurnEnded { status: crate::output::status(result), duration_ms: result.duration_ms }
+            EventData::TurnEnded { status: output::status(result), duration_ms: result.duration_ms }
         }
         _ => return None,
     })
 }
 
-/// An item with a long command output cut to its last part.
+/// An item with a long command output cut to its last part, and long diffs cut at their end.
 fn shortened(item: &TurnItem) -> Cow<'_, TurnItem> {
-    let TurnItemKind::Command { output, .. } = &item.kind else { return Cow::Borrowed(item) };
-    if output.len() <= OUTPUT_SHOWN {
-        return Cow::Borrowed(item);
-    }
+    let output = match &item.kind {
+        TurnItemKind::Command { output, .. } if output.len() > OUTPUT_SHOWN => output,
+        TurnItemKind::Patch { call_id, changes, status } => {
+            let (call_id, changes) = (call_id.clone(), output::with_cut_diffs(changes));
+            return Cow::Owned(TurnItem {
+                id: item.id,
+                kind: TurnItemKind::Patch { call_id, changes, status: *status },
+            });
+        }
+        _ => return Cow::Borrowed(item),
+    };
     let mut start = output.len() - OUTPUT_SHOWN;
     while !output.is_char_boundary(start) {
         start += 1;

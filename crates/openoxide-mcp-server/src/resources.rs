@@ -2,7 +2,7 @@
 //! `openoxide://threads/{id}/diff` what its turns changed. They are read from the disk, so none of it is for the processor's
 //! own task.
 
-use openoxide_core::{CoreError, ErrorKind, ThreadChange, ThreadId, ThreadManager, ThreadSummary};
+use openoxide_core::{CoreError, ErrorKind, ThreadChange, ThreadId, ThreadManager, ThreadSummary, quote_path};
 use openoxide_mcp_protocol::apps::{REVIEW_URI, review_resource};
 use openoxide_mcp_protocol::{WireError, code, parse_params};
 use serde_json::value::RawValue;
@@ -107,7 +107,7 @@ fn list(manager: &ThreadManager, principal: &Principal, params: Option<&RawValue
             "uri": format!("{BELOW}{}", thread.id),
             "name": thread.id.to_string(),
             "title": title,
-            "description": format!("A thread in {}", thread.cwd.display()),
+            "description": format!("A thread in {}", quote_path(&thread.cwd)),
             "mimeType": TEXT,
         })
     }));
@@ -160,7 +160,7 @@ fn all(manager: &ThreadManager, principal: &Principal) -> Result<String, WireErr
         .iter()
         .map(|thread| {
             let mut one = json!({
-                "threadId": thread.id.to_string(), "cwd": thread.cwd, "prompt": thread.prompt, "bytes": thread.bytes,
+                "threadId": thread.id.to_string(), "cwd": quote_path(&thread.cwd), "prompt": thread.prompt, "bytes": thread.bytes,
             });
             if let Some(owner) = &thread.owner {
                 one["owner"] = json!(owner);

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use openoxide_core::{ApprovalId, ApprovalRequest, Event, Op, SteerId, Thread, TurnId};
+use openoxide_core::{ApprovalId, ApprovalRequest, Event, Interruption, Op, SteerId, Thread, TurnId, TurnResult};
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall};
 use openoxide_mcp_protocol::tools::codex::CODEX;
+use openoxide_mcp_protocol::tools::{OPENOXIDE, QUERY};
 use openoxide_mcp_protocol::{CancelledParams, Era, input_required, notification, request, tool_error};
 use serde_json::Value;
-use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
 
 use crate::admission::{Admission, Place};
@@ -19,6 +19,7 @@ use crate::answers::Responder;
 use crate::calls::{Call, OpenCall};
 use crate::codex;
 use crate::connection::Connection;
+use crate::lifecycle::{Admitting, OpenRequest};
 use crate::output;
 use crate::questions;
 use crate::report::{HEARTBEAT, Reporter};
@@ -38,27 +39,34 @@ pub(crate) struct Task {
     /// The tool and canonical arguments, to bind a parked call to.
     pub(crate) binding: (String, String),
     /// Dropped when the call has its answer.
-    pub(crate) alive: mpsc::Sender<()>,
+    pub(crate) open_request: OpenRequest,
+    /// Dropped when the call has got to its turn.
+    pub(crate) admitting: Admitting,
 }
 
 /// How a stay at a turn ended.
 enum End {
     /// With an answer for the call.
     Answer(Value),
+    /// With the result of a turn, which becomes an answer when there is room for one.
+    Ended(Arc<Thread>, Arc<TurnResult>),
     /// The client does not want one any more.
     Cancelled,
 }
 
 /// Runs a call to its answer. `admit` finds its place.
 pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Send) {
-    let Task { connection, open, responder, limit, binding, alive } = task;
+    let Task { connection, open, responder, limit, binding, open_request, admitting } = task;
     let call = Arc::clone(&open.call);
     let asked = call.is_codex.then(|| thread_in(&binding.1)).flatten();
     let work = async {
-        match admit.await {
+        let admission = admit.await;
+        drop(admitting);
+        match admission {
             Admission::Answer(answer) => End::Answer(answer),
+            Admission::Ended(thread, result) => End::Ended(thread, result),
             Admission::Place(place) if call.client.takes_tasks && call.era == Era::Modern && !call.is_codex => {
-                into_task(&connection, &call, *place, &alive, binding).await
+                into_task(&connection, &call, *place, &open_request, binding).await
             }
             Admission::Place(place) => Stay::new(&connection, &call, *place, binding).run(limit).await,
         }
@@ -71,6 +79,20 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
             End::Answer(tool_error(call.era, message))
         }
     };
+    // A client that does not read has no more answers made for it than it has room for. One that cancels meanwhile wants none.
+    let turn = match &end {
+        End::Cancelled => None,
+        End::Answer(_) | End::Ended(..) => tokio::select! {
+            biased;
+            () = call.cancelled.notified() => None,
+            // Nobody is left to read it where the queue is closed.
+            turn = call.out.turn_to_answer() => (!call.out.is_closed()).then_some(turn),
+        },
+    };
+    let end = match end {
+        End::Ended(thread, result) if turn.is_some() => End::Answer(output::ended(call.era, &thread, &result)),
+        other => other,
+    };
     // The id is free again before the answer is out, so that a client may use it at once.
     drop(open);
     match end {
@@ -78,9 +100,9 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
             responder.answer_call(Ok(&codex::result(answer, asked.as_deref())), &call.gate);
         }
         End::Answer(answer) => responder.answer_call(Ok(&answer), &call.gate),
-        End::Cancelled => drop(responder),
+        End::Cancelled | End::Ended(..) => drop(responder),
     }
-    drop(alive);
+    drop((turn, open_request));
 }
 
 /// The thread that the arguments of a `codex-reply` name.
@@ -95,7 +117,7 @@ async fn into_task(
     connection: &Arc<Connection>,
     call: &Arc<Call>,
     place: Place,
-    alive: &mpsc::Sender<()>,
+    open_request: &OpenRequest,
     binding: (String, String),
 ) -> End {
     let server = &connection.server;
@@ -103,7 +125,7 @@ async fn into_task(
     match created {
         Ok(task) => {
             let answer = task.state(server).created();
-            tokio::spawn(tasks::follow(Arc::clone(server), task, place, alive.clone()));
+            tokio::spawn(tasks::follow(Arc::clone(server), task, place, open_request.clone()));
             End::Answer(answer)
         }
         Err(error) => {
@@ -143,8 +165,10 @@ impl<'a> Stay<'a> {
         );
         let mut reporter =
             Reporter::new(Arc::clone(self.call), Arc::clone(&self.connection.log_level), &self.thread, self.turn);
-        if self.began && self.binding.0 == CODEX {
-            reporter.configured();
+        // A call that comes back to its parked turn finds it running.
+        let begins_thread = matches!(self.binding.0.as_str(), CODEX | OPENOXIDE | QUERY);
+        if begins_thread && snapshot.running.is_none() && self.began {
+            reporter.thread_started();
         }
         let mut started = snapshot.started_at.filter(|_| snapshot.running == Some(self.turn));
         if started.is_some() {
@@ -184,7 +208,7 @@ impl<'a> Stay<'a> {
                     match event {
                         Event::TurnEnded { result, .. } => {
                             self.withdraw_questions();
-                            return End::Answer(output::ended(self.call.era, &self.thread, &result));
+                            return End::Ended(Arc::clone(&self.thread), result);
                         }
                         Event::ApprovalRequested { .. } => {
                             if let Some(answer) = self.ask_pending(&visit) {
@@ -220,6 +244,9 @@ impl<'a> Stay<'a> {
                 Claim::Elsewhere => {}
                 Claim::NobodyAskable => questions::settle_unasked(&self.connection.server, &self.thread, request),
                 Claim::Ask => match self.call.era {
+                    Era::Legacy if !self.connection.can_answer() => {
+                        questions::settle_disconnected(&self.thread, request.id, self.call.client.name.clone());
+                    }
                     Era::Legacy => {
                         let id = self.connection.questions.enter(&self.thread, request.id, self.call);
                         let params = self.wording(request);
@@ -279,7 +306,8 @@ impl<'a> Stay<'a> {
         }
         let nobody_left = visit.leave();
         if (self.began || nobody_left)
-            && let Err(error) = self.thread.submit(Op::Interrupt { turn_id: Some(self.turn) })
+            && let Err(error) =
+                self.thread.submit(Op::Interrupt { turn_id: Some(self.turn), why: Interruption::Cancelled })
         {
             tracing::debug!(%error, "a cancelled turn was not there to interrupt");
         }

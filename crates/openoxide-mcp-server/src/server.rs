@@ -5,14 +5,14 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use openoxide_core::ThreadManager;
+use openoxide_core::{Interruption, ThreadManager};
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall, StateSeal};
 use openoxide_mcp_protocol::tools::ToolSet;
 use openoxide_mcp_protocol::{TraceContext, WireError};
-use tokio::sync::mpsc;
 
 use crate::connection::Connection;
 use crate::door::{Service, Session};
+use crate::lifecycle::Lifecycle;
 use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 use crate::processor::Processor;
@@ -22,6 +22,21 @@ use crate::{offer, state_key};
 
 /// How much longer than its questions a parked call can come back.
 const STATE_GRACE: Duration = Duration::from_secs(3600);
+
+/// From the beginning of the end until what is open is given up.
+const END_LIMIT: Duration = Duration::from_millis(2200);
+/// Of that, how long a call that was just admitted may take to get to its turn.
+const ADMISSION_LIMIT: Duration = Duration::from_secs(1);
+
+/// What the end of its input means to a server on the standard streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnEof {
+    /// Turns are interrupted, and their calls answered.
+    #[default]
+    Interrupt,
+    /// Open calls and tasks finish first.
+    Finish,
+}
 
 /// What a server is started with.
 pub struct ServerConfig {
@@ -36,6 +51,10 @@ pub struct ServerConfig {
     pub approval_strategy: ApprovalStrategy,
     /// How long a call waits for its turn where it does not say; `None` is without limit but for known hosts' own.
     pub max_wait: Option<Duration>,
+    /// How long a client on the standard streams may read nothing while its queue is full, before it counts as lost.
+    pub write_timeout: Duration,
+    /// What the end of input means to [`crate::serve`].
+    pub on_eof: OnEof,
     /// Whether the tools of Codex are there as well, for hosts that are configured for it.
     pub codex: bool,
     /// Told of the span of each call that comes with a trace, so that whoever exports spans can tie them together.
@@ -63,13 +82,13 @@ impl ApprovalStrategy {
 }
 
 impl Service for Server {
-    fn connect(&self, principal: Principal, out: Arc<Outgoing>, alive: mpsc::Sender<()>) -> Box<dyn Session> {
+    fn connect(&self, principal: Principal, out: Arc<Outgoing>) -> Box<dyn Session> {
         let this = self.this.upgrade().expect("whoever connects holds the server");
-        Box::new(Processor::new(Connection::new(this, principal, out), alive))
+        Box::new(Processor::new(Connection::new(this, principal, out)))
     }
 
     fn shut_down(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.manager.shutdown())
+        Box::pin(self.end(&Interruption::ServerStopped))
     }
 }
 
@@ -77,6 +96,9 @@ impl Service for Server {
 pub struct Server {
     this: Weak<Self>,
     pub(crate) manager: Arc<ThreadManager>,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) on_eof: OnEof,
+    pub(crate) write_timeout: Duration,
     pub(crate) visits: Arc<Visits>,
     pub(crate) approval_strategy: ApprovalStrategy,
     pub(crate) max_wait: Option<Duration>,
@@ -92,12 +114,25 @@ impl Server {
     /// A server that nobody is connected to yet.
     #[must_use]
     pub fn new(config: ServerConfig) -> Arc<Self> {
-        let ServerConfig { manager, state_key_file, tasks, approval_strategy, max_wait, codex, on_trace } = config;
+        let ServerConfig {
+            manager,
+            state_key_file,
+            tasks,
+            approval_strategy,
+            max_wait,
+            write_timeout,
+            on_eof,
+            codex,
+            on_trace,
+        } = config;
         let tools = ToolSet::new(offer::offer(manager.config()));
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             tools: if codex { tools.with_codex() } else { tools },
             manager,
+            lifecycle: Lifecycle::default(),
+            on_eof,
+            write_timeout,
             visits: Arc::default(),
             tasks: Tasks::new(tasks),
             approval_strategy,
@@ -106,6 +141,25 @@ impl Server {
             seal: OnceLock::new(),
             state_key_file,
         })
+    }
+
+    /// Ends the server: nothing more is admitted, turns are interrupted for this reason, and every open request gets its
+    /// answer. Takes at most 2.2 s.
+    pub(crate) async fn end(&self, why: &Interruption) {
+        self.lifecycle.begin_end();
+        // A call that was admitted a moment ago gets to its turn, so that its answer names a thread to go on with. What
+        // runs already does not wait for that.
+        let ending = async {
+            let newest = async {
+                drop(tokio::time::timeout(ADMISSION_LIMIT, self.lifecycle.admitted()).await);
+                self.manager.shutdown(why).await;
+            };
+            futures_util::future::join(self.manager.end_all(why), newest).await;
+            self.lifecycle.answered().await;
+        };
+        if tokio::time::timeout(END_LIMIT, ending).await.is_err() {
+            tracing::warn!("requests were still open when the time for the end was over");
+        }
     }
 
     fn state_seal(&self) -> &StateSeal {

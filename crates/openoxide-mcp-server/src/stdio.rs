@@ -1,24 +1,27 @@
-//! The door of a pair of byte streams: one connection for as long as its input lasts.
+//! The transport of a pair of byte streams: one connection for as long as its input lasts.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use openoxide_core::Interruption;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
 
 use crate::connection::Connection;
 use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 use crate::processor::Processor;
-use crate::{Server, reader, writer};
+use crate::{OnEof, Server, reader, writer};
 
 /// How long the last answers may take to be written once everything has ended.
 const FLUSH: Duration = Duration::from_millis(200);
+/// How long input is still read after a server was told to end: what was written just before is answered as well.
+const LINGER: Duration = Duration::from_millis(100);
 
-/// Serves one connection until its input ends, its output is closed, or `stop` is ready; then ends every turn and
-/// every process, answers what is still open, and returns.
-pub async fn serve<R, W>(reader: R, writer: W, server: Arc<Server>, stop: impl Future<Output = ()>)
+/// Serves one connection until its input ends, its output is closed, or `stop` is ready with the reason; then ends every
+/// turn and every process, answers what is still open, and returns. [`OnEof`] says whether open calls may finish first
+/// where the input has ended.
+pub async fn serve<R, W>(reader: R, writer: W, server: Arc<Server>, stop: impl Future<Output = Interruption>)
 where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -27,23 +30,47 @@ where
     let connection = Connection::new(Arc::clone(&server), Principal::Local, Arc::clone(&out));
     let (lines, input) = reader::channel();
     let reader = tokio::spawn(reader::read_lines(reader, lines, Arc::clone(&out)));
-    let mut writer = tokio::spawn(writer::write_lines(writer, Arc::clone(&out)));
-    // Nothing is ever sent here: the processor and each runner hold an end, and the last one dropped is the news.
-    let (alive, mut last_runner) = mpsc::channel(1);
-    let subscriptions = Arc::clone(&connection.subscriptions);
-    let processor = Processor::new(connection, alive).run(input);
-    // Nothing is lost by dropping the losers: the end of any of them ends the connection.
+    let mut writer = tokio::spawn(writer::write_lines(writer, Arc::clone(&out), server.write_timeout));
+    let mut processor = std::pin::pin!(Processor::new(Arc::clone(&connection)).run(input));
+    let mut stop = std::pin::pin!(stop);
+    // The end of any of the three ends the connection. All are polled by reference and none is polled again once it is
+    // ready, so nothing is lost.
+    let mut why = tokio::select! {
+        () = &mut processor => Interruption::InputEnded,
+        _ = &mut writer => Interruption::ConnectionLost,
+        why = &mut stop => why,
+    };
+    let is_input_over = why == Interruption::InputEnded;
+    if is_input_over && server.on_eof == OnEof::Finish {
+        connection.end_input();
+        tokio::select! {
+            () = server.lifecycle.answered() => {}
+            _ = &mut writer => why = Interruption::ConnectionLost,
+            told = &mut stop => why = told,
+        }
+    }
+    tracing::info!(%why, "the server ends");
+    connection.subscriptions.close();
+    let ending = async {
+        let linger = async {
+            if !is_input_over && why != Interruption::ConnectionLost {
+                tokio::time::sleep(LINGER).await;
+            }
+        };
+        futures_util::future::join(server.end(&why), linger).await;
+    };
+    let reading = async {
+        if !is_input_over {
+            processor.await;
+        }
+        std::future::pending::<()>().await;
+    };
+    // What is read meanwhile is answered, without a turn.
     tokio::select! {
-        () = processor => tracing::info!("stdin has ended"),
-        _ = &mut writer => {}
-        () = stop => tracing::info!("asked to stop"),
+        () = ending => {}
+        () = reading => {}
     }
     reader.abort();
-    subscriptions.close();
-    server.manager.shutdown().await;
-    // The turns have ended, so their runners answer and drop their ends. An elapsed time-out means one that cannot; what
-    // is queued is still written.
-    drop(tokio::time::timeout(FLUSH, last_runner.recv()).await);
     out.close();
     if !writer.is_finished() {
         drop(tokio::time::timeout(FLUSH, writer).await);

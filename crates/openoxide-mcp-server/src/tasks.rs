@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use openoxide_core::{ApprovalId, CoreError, Decider, Op, Thread, ThreadId, TurnId};
+use openoxide_core::{ApprovalId, CoreError, Decider, Interruption, Op, Thread, ThreadId, TurnId};
 use openoxide_mcp_protocol::tasks::{TaskParams, TaskState, TaskStatus, UpdateTaskParams};
 use openoxide_mcp_protocol::{
     CallStatus, ClientFacts, Era, RequestId, WireError, complete, meta_keys, notification, parse_params,
@@ -272,7 +272,7 @@ impl Task {
         self.settle(server, |record| record.cancelled = true);
         let turn = lock(&self.state).record.turn_id;
         if let Some(thread) = self.thread_in_memory(server)
-            && let Err(error) = thread.submit(Op::Interrupt { turn_id: Some(turn) })
+            && let Err(error) = thread.submit(Op::Interrupt { turn_id: Some(turn), why: Interruption::Cancelled })
         {
             tracing::debug!(%error, "the turn of a cancelled task was not there to interrupt");
         }
@@ -363,6 +363,8 @@ impl Watcher {
 
 /// The result of a turn of which nothing is left but what its thread has.
 fn lost(thread: ThreadId, why: &str) -> Value {
-    let message = format!("{why}; what it did until then stands. Continue the thread with openoxide-reply");
+    let message = format!(
+        "The turn was interrupted: {why}. What it did until then stands. Continue the thread with openoxide-reply"
+    );
     output::failed_on(Era::Modern, thread.to_string(), CallStatus::Interrupted, &message)
 }

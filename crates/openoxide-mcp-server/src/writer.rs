@@ -1,24 +1,50 @@
 //! The stdout writer: the only code that touches stdout.
 
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::outgoing::Outgoing;
 
-/// The writer task: drains the queue until it is closed and empty. Returns early when stdout is closed, which ends the
-/// server like the end of input.
-pub(crate) async fn write_lines<W: AsyncWrite + Unpin>(mut writer: W, out: Arc<Outgoing>) {
+/// The writer task: drains the queue until it is closed and empty. Returns early when stdout is closed, or when the client
+/// takes nothing for `patience` while the queue is full; either ends the server as a lost connection.
+pub(crate) async fn write_lines<W: AsyncWrite + Unpin>(mut writer: W, out: Arc<Outgoing>, patience: Duration) {
     while let Some(batch) = out.next_batch().await {
-        let written = async {
-            writer.write_all(&batch).await?;
-            writer.flush().await
-        };
-        if let Err(error) = written.await {
-            tracing::info!(%error, "stdout is closed; ending");
+        if let Err(error) = write(&mut writer, &batch, &out, patience).await {
+            tracing::info!(%error, "stdout takes no more; ending");
             break;
         }
     }
     // Whoever waits for room is let go.
     out.close();
+}
+
+/// Writes all of it. Each part that the client takes begins its time anew.
+async fn write<W: AsyncWrite + Unpin>(
+    writer: &mut W,
+    mut batch: &[u8],
+    out: &Outgoing,
+    patience: Duration,
+) -> io::Result<()> {
+    while !batch.is_empty() {
+        match patient(writer.write(batch), out, patience).await? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => batch = &batch[written..],
+        }
+    }
+    patient(writer.flush(), out, patience).await
+}
+
+async fn patient<T>(step: impl Future<Output = io::Result<T>>, out: &Outgoing, patience: Duration) -> io::Result<T> {
+    // Nothing is lost by dropping the step: the connection ends then.
+    tokio::select! {
+        biased;
+        done = step => done,
+        () = out.stays_full(patience) => {
+            let message = format!("the client has read nothing for {} s while the queue was full", patience.as_secs());
+            Err(io::Error::new(io::ErrorKind::TimedOut, message))
+        }
+    }
 }

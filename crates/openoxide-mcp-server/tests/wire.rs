@@ -271,6 +271,8 @@ async fn an_id_that_is_still_open_is_refused() {
     server.client.request(1, "tools/call", call("openoxide", json!({ "prompt": "p" }))).await;
     let second = server.client.ask(1, "tools/call", call("openoxide", json!({ "prompt": "q" }))).await;
     assert_eq!(second.error_code(), -32600);
+    let told = second.message["error"]["message"].as_str().unwrap();
+    assert!(told.starts_with("id 1 belongs to a call that is still open"), "{told}");
 }
 
 #[tokio::test]

@@ -58,6 +58,12 @@ impl<S: AsyncRead + AsyncWrite> Client<S> {
         writer.write_all(bytes).await.expect("the server reads");
     }
 
+    /// Sends raw bytes to a server that may end meanwhile.
+    pub async fn try_send_raw(&mut self, bytes: &[u8]) {
+        let writer = self.writer.as_mut().expect("the input is open");
+        drop(writer.write_all(bytes).await);
+    }
+
     /// Sends a message.
     pub async fn send(&mut self, message: Value) {
         let line = format!("{message}\n");

@@ -18,6 +18,8 @@ pub enum Say {
     Patch(String),
     /// A call of a function with a JSON document.
     Call(&'static str, String),
+    /// A message, then a call of a function with a JSON document.
+    TextAndCall(&'static str, &'static str, String),
     /// Several patches in one response.
     Patches(Vec<String>),
     /// Nothing, until the notify is told; then a message.
@@ -84,6 +86,11 @@ impl Provider for ScriptedModel {
             Some(Say::Patches(patches)) => items(patches.into_iter().map(|patch| self.patch(patch)).collect()),
             Some(Say::Call(name, arguments)) => {
                 items(vec![HistoryItem::FunctionCall { call_id: self.call_id(), name: name.to_owned(), arguments }])
+            }
+            Some(Say::TextAndCall(text, name, arguments)) => {
+                let said = HistoryItem::Message { role: Role::Assistant, text: text.to_owned() };
+                let call = HistoryItem::FunctionCall { call_id: self.call_id(), name: name.to_owned(), arguments };
+                items(vec![said, call])
             }
             Some(Say::Fail(reason)) => vec![Err(ModelError::Config { reason: reason.to_owned() })],
             Some(Say::Wait(until, text)) => {

@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 /// Every key, dotted; `*` stands for one name of the user's, and a last `**` for whatever follows.
-pub(crate) const KNOWN: [&str; 52] = [
+pub(crate) const KNOWN: [&str; 54] = [
     "approval_policy",
     "compact_prompt",
     "history.max_age_days",
@@ -14,6 +14,7 @@ pub(crate) const KNOWN: [&str; 52] = [
     "max_turn_tokens",
     "mcp_server.abandoned_turn_sec",
     "mcp_server.allow_roots",
+    "mcp_server.approval_fallback",
     "mcp_server.approval_timeout_sec",
     "mcp_server.idle_thread_sec",
     "mcp_server.max_approval",
@@ -22,6 +23,7 @@ pub(crate) const KNOWN: [&str; 52] = [
     "mcp_server.max_sandbox",
     "mcp_server.max_threads",
     "mcp_server.max_wait_sec",
+    "mcp_server.write_timeout_sec",
     "model",
     "model_auto_compact_token_limit",
     "model_context_window",

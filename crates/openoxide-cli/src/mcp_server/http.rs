@@ -70,7 +70,7 @@ pub(super) async fn serve(
     };
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     // The port may have been the system's choice.
-    eprintln!("openoxide: listening on http://{}/mcp", listener.local_addr()?);
+    crate::log::say(&format!("listening on http://{}/mcp", listener.local_addr()?));
     serve_http(listener, agent, config, stop).await.context("the HTTP server has failed")
 }
 

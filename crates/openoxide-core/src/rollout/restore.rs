@@ -116,8 +116,10 @@ pub(crate) fn crash_ending(id: ThreadId, restored: &Restored, turn: &CutOff) -> 
         thread_id: id,
         turn_id: turn.turn_id,
         status: TurnStatus::Interrupted,
-        content: "the program ended while this turn ran; what it began may be half done. Send a prompt to go on"
-            .to_owned(),
+        content:
+            "The turn was interrupted: the program ended while it ran. What it began may be half done; send a prompt \
+                  to go on"
+                .to_owned(),
         files_changed: Vec::new(),
         diff: None,
         usage: Usage::default(),

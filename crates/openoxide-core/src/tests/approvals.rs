@@ -161,7 +161,7 @@ async fn interrupting_a_parked_turn_settles_its_question() {
     let mut thread = bench.thread(ApprovalPolicy::Untrusted);
     thread.prompt("go");
     let request = thread.asked().await;
-    thread.thread.submit(Op::Interrupt { turn_id: Some(request.turn_id) }).unwrap();
+    thread.thread.submit(Op::Interrupt { turn_id: Some(request.turn_id), why: crate::Interruption::Asked }).unwrap();
     assert_eq!(thread.ended().await.status, TurnStatus::Interrupted);
     assert!(decide(&thread.thread, request.id, Decision::Approve).is_err());
     assert!(bench.commands().is_empty());

@@ -52,7 +52,7 @@ async fn an_interrupted_command_is_told_to_end_at_once_and_is_gone_before_the_en
     thread.prompt("go");
     bench.runner.spawned.notified().await;
     let began = tokio::time::Instant::now();
-    thread.thread.submit(Op::Interrupt { turn_id: None }).unwrap();
+    thread.thread.submit(Op::Interrupt { turn_id: None, why: crate::Interruption::Asked }).unwrap();
     assert_eq!(thread.ended().await.status, TurnStatus::Interrupted);
     assert_eq!(began.elapsed().as_millis(), 2000, "it was killed after its two seconds");
     assert_eq!(bench.commands(), ["spawn stubborn", "term stubborn", "gone stubborn"]);
@@ -83,7 +83,7 @@ async fn a_long_command_goes_on_in_the_background_until_its_thread_closes() {
     assert!(outputs[1].contains("typed x"), "{outputs:?}");
     assert_eq!(outputs[2], "No command runs under session 9; running: 1.");
     assert_eq!(bench.commands(), ["spawn sleep"], "the end of a turn leaves it running");
-    bench.manager.shutdown().await;
+    bench.manager.shutdown(&crate::Interruption::ServerStopped).await;
     assert!(bench.commands().contains(&"gone sleep".to_owned()));
 }
 
@@ -95,7 +95,7 @@ async fn what_a_command_leaves_behind_ends_with_an_interrupted_turn_or_the_threa
     bench.model.asked.notified().await;
     bench.model.asked.notified().await;
     assert_eq!(bench.commands(), ["spawn daemon"]);
-    thread.thread.submit(Op::Interrupt { turn_id: None }).unwrap();
+    thread.thread.submit(Op::Interrupt { turn_id: None, why: crate::Interruption::Asked }).unwrap();
     thread.ended().await;
     assert!(bench.commands().contains(&"term daemon".to_owned()), "{:?}", bench.commands());
 }

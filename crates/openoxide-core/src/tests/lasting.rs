@@ -31,7 +31,7 @@ async fn what_was_approved_for_a_thread_is_approved_after_a_restart() {
         .unwrap();
     let first = thread.ended().await;
     let id = thread.thread.id();
-    bench.manager.shutdown().await;
+    bench.manager.shutdown(&crate::Interruption::ServerStopped).await;
     drop(thread);
 
     let manager = restarted(&bench);
@@ -146,7 +146,7 @@ async fn so_many_turns_run_at_once_and_a_place_is_free_again() {
     let refused = other.thread.submit(Op::UserInput { text: "two".into() });
     assert!(matches!(refused, Err(CoreError::TooManyTurns { max: 1 })));
     bench.model.asked.notified().await;
-    busy.thread.submit(Op::Interrupt { turn_id: None }).unwrap();
+    busy.thread.submit(Op::Interrupt { turn_id: None, why: crate::Interruption::Asked }).unwrap();
     busy.ended().await;
     assert_eq!(busy.ended().await.content, "re: waits behind it");
     other.prompt("two");
@@ -160,7 +160,7 @@ async fn a_loaded_thread_refuses_a_link_in_its_path_and_tells_the_model_of_a_dir
     thread.prompt("begin");
     thread.ended().await;
     let (id, cwd) = (thread.thread.id(), thread.thread.config().cwd.clone());
-    bench.manager.shutdown().await;
+    bench.manager.shutdown(&crate::Interruption::ServerStopped).await;
     drop(thread);
 
     let away = cwd.with_file_name("away");
@@ -202,7 +202,7 @@ async fn undo_follows_no_link_at_its_root_and_gives_permissions_back() {
     thread.ended().await;
     assert!(!cwd.join("key").exists());
     let id = thread.thread.id();
-    bench.manager.shutdown().await;
+    bench.manager.shutdown(&crate::Interruption::ServerStopped).await;
     drop(thread);
     // It waits for the lock that the last of the first manager's work still has.
     drop(restarted(&bench).get_or_load(id).unwrap());

@@ -95,7 +95,7 @@ async fn a_silent_or_streaming_model_is_dropped_when_interrupted() {
         let mut thread = bench.thread(ApprovalPolicy::Never);
         thread.prompt("one");
         bench.model.asked.notified().await;
-        thread.thread.submit(Op::Interrupt { turn_id: None }).unwrap();
+        thread.thread.submit(Op::Interrupt { turn_id: None, why: crate::Interruption::Asked }).unwrap();
         let result = thread.ended().await;
         assert_eq!(result.status, TurnStatus::Interrupted);
         assert_eq!(bench.model.dropped.load(Ordering::SeqCst), 1, "the connection is closed");
@@ -111,11 +111,11 @@ async fn a_queued_turn_can_be_withdrawn() {
     let mut thread = bench.thread(ApprovalPolicy::Never);
     let first = thread.prompt("one");
     let second = thread.prompt("two");
-    thread.thread.submit(Op::Interrupt { turn_id: Some(second) }).unwrap();
+    thread.thread.submit(Op::Interrupt { turn_id: Some(second), why: crate::Interruption::Asked }).unwrap();
     let withdrawn = thread.ended().await;
     assert_eq!((withdrawn.turn_id, withdrawn.status), (second, TurnStatus::Interrupted));
     assert_eq!(thread.thread.attach().snapshot.running, Some(first));
-    thread.thread.submit(Op::Interrupt { turn_id: Some(second) }).unwrap();
+    thread.thread.submit(Op::Interrupt { turn_id: Some(second), why: crate::Interruption::Asked }).unwrap();
     assert_eq!(thread.thread.attach().snapshot.running, Some(first), "an ended turn is ended");
 }
 

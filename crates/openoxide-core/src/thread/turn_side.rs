@@ -148,7 +148,7 @@ impl Thread {
 
     /// Puts questions. Whoever hears of the first finds all of them pending. Each receiver gets its decision, or is
     /// closed with the turn.
-    pub(crate) fn ask(&self, requests: Vec<ApprovalRequest>) -> Vec<oneshot::Receiver<Decision>> {
+    pub(crate) fn ask(&self, requests: Vec<ApprovalRequest>) -> Vec<oneshot::Receiver<(Decision, Decider)>> {
         let requests: Vec<_> = requests.into_iter().map(Arc::new).collect();
         let mut state = lock(&self.state);
         let mut decisions = Vec::with_capacity(requests.len());
@@ -172,7 +172,7 @@ impl Thread {
             if let Err(error) = written {
                 tracing::warn!(thread = %self.id, approval = %id, %error, "a time-out was not recorded");
             }
-            self.take_pending(&mut state, at, decision);
+            self.take_pending(&mut state, at, decision, Decider::TimeOut);
         }
     }
 
@@ -191,7 +191,7 @@ impl Thread {
             .ok_or(CoreError::ApprovalNotPending { id })?;
         self.record_decision(&state.pending[at].request, &decision, by)
             .map_err(|source| CoreError::Rollout { id: self.id, source })?;
-        self.take_pending(state, at, decision);
+        self.take_pending(state, at, decision, by.clone());
         Ok(Submitted::Done)
     }
 
@@ -205,11 +205,11 @@ impl Thread {
         }))
     }
 
-    fn take_pending(&self, state: &mut State, at: usize, decision: Decision) {
+    fn take_pending(&self, state: &mut State, at: usize, decision: Decision, by: Decider) {
         let Pending { request, answer } = state.pending.remove(at);
         self.hub.emit(Event::ApprovalSettled { turn_id: request.turn_id, id: request.id });
         // The driver is gone only when the turn is over, and then nothing waits for the decision.
-        drop(answer.send(decision));
+        drop(answer.send((decision, by)));
     }
 
     /// Records and announces the end of the turn under way, and begins the next one, which is returned.
@@ -246,7 +246,7 @@ impl Thread {
         self.hub.emit(Event::TurnEnded { turn_id: result.turn_id, result });
         let next = self.start_next(state);
         if next.is_none() {
-            if state.closed {
+            if state.closed.is_some() {
                 self.hub.close();
             }
             self.idle.notify_waiters();

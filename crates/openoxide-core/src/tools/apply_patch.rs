@@ -34,10 +34,8 @@ pub(super) fn spec() -> ToolSpec {
 pub(crate) struct ApplyPatch {
     patch: Arc<Patch>,
     root: PathBuf,
-    /// What it would change, once it was checked.
+    /// What it would change, once it was checked. It is shown for a decision, and what is applied must be the same.
     changes: Vec<FileChange>,
-    /// The diff that was shown for a decision; what is applied must be the same.
-    diff: String,
 }
 
 impl ApplyPatch {
@@ -50,7 +48,7 @@ impl ApplyPatch {
     pub(super) fn at(root: PathBuf, text: &str) -> Result<Self, String> {
         let patch =
             openoxide_apply_patch::parse(text).map_err(|error| format!("The patch was not applied: {error}."))?;
-        Ok(Self { patch: Arc::new(patch), root, changes: Vec::new(), diff: String::new() })
+        Ok(Self { patch: Arc::new(patch), root, changes: Vec::new() })
     }
 
     /// Checks the patch against the files as they are now.
@@ -65,13 +63,14 @@ impl ApplyPatch {
             let leaves_sandbox = confinement.is_none_or(|confinement| reaches_beyond(&confinement, verified.changes()));
             let changes: Vec<FileChange> =
                 verified.changes().iter().map(|change| file_change(&shown_root, change)).collect();
-            Ok::<_, String>((changes, verified.unified_diff(), leaves_sandbox))
+            Ok::<_, String>((changes, leaves_sandbox))
         })
         .await;
         match checked.unwrap_or_else(|_| Err("the check failed inside".to_owned())) {
-            Ok((changes, diff, leaves_sandbox)) => {
-                (self.changes, self.diff) = (changes, diff);
-                let action = ApprovalAction::Patch { changes: self.changes.clone(), unified_diff: self.diff.clone() };
+            Ok((changes, leaves_sandbox)) => {
+                self.changes = changes;
+                let unified_diff = self.changes.iter().map(|change| &*change.diff).collect();
+                let action = ApprovalAction::Patch { changes: self.changes.clone(), unified_diff };
                 Prepared::Ready {
                     item: self.item(context, ItemStatus::InProgress),
                     question: Some(Question { action, leaves_sandbox, justification: None }),
@@ -90,14 +89,15 @@ impl ApplyPatch {
 
     /// Checks once more that the patch still means what was shown, applies it, and notes what it changed.
     pub(super) async fn run(self, context: ToolContext) -> CallOutcome {
-        let (patch, root, shown) = (Arc::clone(&self.patch), self.root.clone(), self.diff.clone());
+        let (patch, root, shown) = (Arc::clone(&self.patch), self.root.clone(), self.changes.clone());
         let (turn_diff, thread_root) = (Arc::clone(&context.diff), context.thread.config().cwd.clone());
         // The blocking thread notes the changes itself, so that they are known even if nobody waits for it any more.
         let thread = Arc::clone(&context.thread);
         let done = tokio::task::spawn_blocking(move || {
             let confinement = thread.confinement();
             let verified = verify(&thread, &patch, &root, confinement.as_ref())?;
-            if verified.unified_diff() != shown {
+            let is_as_shown = verified.changes().iter().map(|change| file_change(&thread_root, change)).eq(shown);
+            if !is_as_shown {
                 return Err("a file of it was changed by something else at this moment".to_owned());
             }
             let changes = verified.changes().to_vec();
@@ -150,6 +150,7 @@ fn file_change(root: &Path, change: &Change) -> FileChange {
             ChangeKind::Delete => FileChangeKind::Delete,
             _ => FileChangeKind::Update,
         },
-        move_to: change.move_to.clone(),
+        move_to: change.move_to_absolute.as_ref().map(|to| relative(root, to)),
+        diff: change.diff_from(root).into(),
     }
 }

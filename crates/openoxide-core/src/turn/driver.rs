@@ -29,12 +29,17 @@ use crate::rollout::{EventRecord, RolloutItem, TurnContext};
 use crate::thread::{Carried, StartedTurn, TurnStart};
 use crate::thread_state::ContextDue;
 use crate::tools::{self, Plan, ToolContext};
-use crate::{ApprovalId, ApprovalRequest, Decision, Denial, DenialReason, Event, Thread, TurnStatus, instructions};
+use crate::{
+    ApprovalId, ApprovalRequest, Decider, Decision, Denial, DenialReason, Event, Interruption, Thread, TurnStatus,
+    instructions,
+};
 
 /// What a turn came to.
 pub(super) struct Parts {
     pub(super) status: TurnStatus,
     pub(super) content: String,
+    /// Why somebody ended it, where it ended so.
+    pub(super) interruption: Option<Interruption>,
     pub(super) usage: Usage,
     pub(super) denials: Vec<Denial>,
     /// None where a panic has lost it.
@@ -47,6 +52,7 @@ impl Parts {
         Self {
             status: TurnStatus::Failed,
             content: "the turn failed inside openoxide; the thread is still usable, so try again".to_owned(),
+            interruption: None,
             usage: Usage::default(),
             denials: Vec::new(),
             carried: None,
@@ -80,7 +86,7 @@ pub(super) struct Driver<'a> {
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     /// The call that changes files; it is always waited for.
     exclusive: Option<BoxFuture<'static, Done>>,
-    questions: FuturesUnordered<BoxFuture<'static, (CallIndex, Decision)>>,
+    questions: FuturesUnordered<BoxFuture<'static, (CallIndex, Decision, Decider)>>,
     /// Inputs that are there already.
     ready: VecDeque<Input>,
     /// The end of the turn's time, and how long that is in seconds.
@@ -172,9 +178,10 @@ impl<'a> Driver<'a> {
     }
 
     fn into_parts(self, status: TurnStatus, left_over: Vec<String>) -> Parts {
-        let Outcome { content, usage, denials, remembered, next_item_id, context_tokens } = self.state.into_outcome();
+        let Outcome { content, interruption, usage, denials, remembered, next_item_id, context_tokens } =
+            self.state.into_outcome();
         let carried = Some(Carried { remembered, next_item_id, context_tokens });
-        Parts { status, content, usage, denials, carried, left_over }
+        Parts { status, content, interruption, usage, denials, carried, left_over }
     }
 
     /// Writes what the turn runs with and, ahead of a thread's first prompt, what the model is to know.
@@ -215,9 +222,9 @@ impl<'a> Driver<'a> {
         // exclusive call is polled by reference. The interrupt is looked at first and once.
         tokio::select! {
             biased;
-            () = turn.control.interrupted(), if !*interrupted => {
+            why = turn.control.interrupted(), if !*interrupted => {
                 *interrupted = true;
-                Input::Interrupt
+                Input::Interrupt(why)
             }
             event = poll_some(stream.as_mut().map(|stream| stream.next())) => match event {
                 Some(Ok(event)) => Input::Model(event),
@@ -236,7 +243,9 @@ impl<'a> Driver<'a> {
                 self.done(done)
             }
             Some(done) = work.next(), if !work.is_empty() => self.done(done),
-            Some((call, decision)) = questions.next(), if !questions.is_empty() => Input::Decided(call, decision),
+            Some((call, decision, by)) = questions.next(), if !questions.is_empty() => {
+                Input::Decided(call, decision, by)
+            }
             seconds = out_of_time(deadline) => Input::OutOfTime(seconds),
         }
     }
@@ -425,7 +434,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn await_decision(&mut self, call: CallIndex, id: ApprovalId, decision: oneshot::Receiver<Decision>) {
+    fn await_decision(&mut self, call: CallIndex, id: ApprovalId, decision: oneshot::Receiver<(Decision, Decider)>) {
         let (thread, limit) = (Arc::clone(self.thread), self.thread.core.config.approval_timeout);
         self.questions.push(
             async move {
@@ -438,8 +447,9 @@ impl<'a> Driver<'a> {
                         decision.await
                     }
                 };
-                let gone = Decision::Deny { reason: DenialReason::Cancelled, note: None };
-                (call, decision.unwrap_or(gone))
+                let gone = (Decision::Deny { reason: DenialReason::Cancelled, note: None }, Decider::TurnEnd);
+                let (decision, by) = decision.unwrap_or(gone);
+                (call, decision, by)
             }
             .boxed(),
         );

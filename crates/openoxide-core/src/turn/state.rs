@@ -14,7 +14,7 @@ use self::calls::{Slot, Stage};
 use super::compact::Summary;
 use super::step::{Action, CallIndex, Input, ToolCall};
 use crate::approvals::{Remembered, Rules};
-use crate::{Denial, Event, TurnId, TurnItem, TurnItemKind, TurnStatus};
+use crate::{Denial, Event, Interruption, TurnId, TurnItem, TurnItemKind, TurnStatus};
 
 /// The state of one turn; see the module.
 pub(crate) struct TurnState {
@@ -41,6 +41,8 @@ pub(crate) struct TurnState {
     prompts: Vec<String>,
     content: String,
     failure: Option<String>,
+    /// Why somebody ended the turn; the first reason counts.
+    interruption: Option<Interruption>,
     usage: Usage,
     denials: Vec<Denial>,
 }
@@ -70,6 +72,8 @@ enum Phase {
 /// What a turn came to, and what goes back to its thread.
 pub(crate) struct Outcome {
     pub(crate) content: String,
+    /// Why somebody ended the turn, where it ended so.
+    pub(crate) interruption: Option<Interruption>,
     pub(crate) usage: Usage,
     pub(crate) denials: Vec<Denial>,
     pub(crate) remembered: Remembered,
@@ -99,6 +103,7 @@ impl TurnState {
             prompts: Vec::new(),
             content: String::new(),
             failure: None,
+            interruption: None,
             usage: Usage::default(),
             denials: Vec::new(),
         }
@@ -116,8 +121,16 @@ impl TurnState {
 
     /// What it came to.
     pub(crate) fn into_outcome(self) -> Outcome {
+        let interruption = self.interruption.filter(|_| self.phase == Phase::Ended(TurnStatus::Interrupted));
+        let content = match (self.failure, &interruption) {
+            (Some(failure), _) => failure,
+            (None, Some(why)) if self.content.is_empty() => why.sentence(),
+            (None, Some(why)) => format!("{}\n\n{}", why.sentence(), self.content),
+            (None, None) => self.content,
+        };
         Outcome {
-            content: self.failure.unwrap_or(self.content),
+            content,
+            interruption,
             usage: self.usage,
             denials: self.denials,
             remembered: self.rules.remembered,
@@ -168,9 +181,15 @@ impl TurnState {
                 self.exhaust(&format!("all of its {seconds} s (max_turn_seconds)"));
                 self.stop(TurnStatus::Failed, actions);
             }
-            (_, Input::Interrupt) => self.stop(TurnStatus::Interrupted, actions),
+            (_, Input::Interrupt(why)) => {
+                self.deny_unanswered(why.unanswered());
+                self.interruption = Some(why);
+                self.stop(TurnStatus::Interrupted, actions);
+            }
             (Phase::Calling, Input::Prepared(index, prepared)) => self.handle_prepared(index, prepared, actions),
-            (Phase::Calling, Input::Decided(index, decision)) => self.handle_decision(index, decision, actions),
+            (Phase::Calling, Input::Decided(index, decision, by)) => {
+                self.handle_decision(index, decision, by, actions);
+            }
             (Phase::Calling, Input::CallDone(index, outcome)) => self.handle_done(index, outcome, actions),
             // Nothing else can happen in the phase it comes in; a late event of a dropped stream is one such.
             (_, _) => {}

@@ -9,7 +9,10 @@ use super::compact::Summary;
 use super::state::{Budget, TurnState};
 use super::step::{Action, CallOutcome, Input, Prepared};
 use crate::approvals::{Question, Remembered, Rules};
-use crate::{ApprovalAction, ApprovalPolicy, Decision, DenialReason, Event, ItemStatus, TurnId, TurnItemKind};
+use crate::{
+    ApprovalAction, ApprovalPolicy, Decider, Decision, DenialReason, Event, Interruption, ItemStatus, TurnId,
+    TurnItemKind,
+};
 
 struct Machine {
     state: TurnState,
@@ -88,6 +91,11 @@ fn short(action: &Action) -> String {
         Action::Emit(Event::Warning { .. }) => "warning".into(),
         Action::Emit(other) => format!("emit {other:?}"),
     }
+}
+
+/// Who decides here.
+fn by() -> Decider {
+    Decider::Client(Some("test".into()))
 }
 
 fn call(id: &str) -> HistoryItem {
@@ -172,8 +180,8 @@ fn questions_of_parallel_calls_go_out_together_and_calls_run_side_by_side() {
     assert_eq!(machine.calls(&["a", "b"]), ["drop model", "usage 2", "prepare 0", "prepare 1"]);
     assert_eq!(machine.step(Input::Prepared(0, ready(Some(command("a")), false))), [""; 0]);
     assert_eq!(machine.step(Input::Prepared(1, ready(Some(command("b")), false))), ["ask 0, 1"]);
-    assert_eq!(machine.step(Input::Decided(1, Decision::Approve)), ["started 1", "run 1 as 1"]);
-    assert_eq!(machine.step(Input::Decided(0, Decision::Approve)), ["started 2", "run 0 as 2"]);
+    assert_eq!(machine.step(Input::Decided(1, Decision::Approve, by())), ["started 1", "run 1 as 1"]);
+    assert_eq!(machine.step(Input::Decided(0, Decision::Approve, by())), ["started 2", "run 0 as 2"]);
     assert_eq!(machine.step(Input::CallDone(0, done("A"))), ["append output a: A", "completed 2 Completed"]);
     assert_eq!(
         machine.step(Input::CallDone(1, done("B"))),
@@ -186,10 +194,10 @@ fn a_decision_counts_once() {
     let mut machine = Machine::started(ApprovalPolicy::Untrusted);
     machine.calls(&["a"]);
     machine.step(Input::Prepared(0, ready(Some(command("a")), false)));
-    assert_eq!(machine.step(Input::Decided(0, Decision::Approve)).len(), 2);
-    assert!(machine.step(Input::Decided(0, Decision::Approve)).is_empty());
+    assert_eq!(machine.step(Input::Decided(0, Decision::Approve, by())).len(), 2);
+    assert!(machine.step(Input::Decided(0, Decision::Approve, by())).is_empty());
     let deny = Decision::Deny { reason: DenialReason::Declined, note: None };
-    assert!(machine.step(Input::Decided(0, deny)).is_empty());
+    assert!(machine.step(Input::Decided(0, deny, by())).is_empty());
 }
 
 #[test]
@@ -215,7 +223,7 @@ fn an_approved_patch_that_comes_to_mean_something_else_is_asked_again() {
         machine.calls(&["read", "patch"]);
         machine.step(Input::Prepared(0, ready(None, false)));
         assert_eq!(machine.step(Input::Prepared(1, ready(Some(patch("same")), true))), ["ask 1"]);
-        assert!(machine.step(Input::Decided(1, Decision::Approve)).is_empty(), "it waits for its turn");
+        assert!(machine.step(Input::Decided(1, Decision::Approve, by())).is_empty(), "it waits for its turn");
         machine.step(Input::CallDone(0, done("r")));
         let log = machine.step(Input::Prepared(1, ready(Some(patch(second)), true)));
         assert_eq!(log.last().unwrap(), expected);
@@ -242,7 +250,7 @@ fn a_denial_reaches_the_model_and_the_result() {
     machine.calls(&["a"]);
     machine.step(Input::Prepared(0, ready(Some(command("rm x")), false)));
     let deny = Decision::Deny { reason: DenialReason::TimedOut, note: None };
-    let log = machine.step(Input::Decided(0, deny));
+    let log = machine.step(Input::Decided(0, deny, by()));
     assert!(log[0].contains("was not run: nobody answered the question in time"), "{log:?}");
     assert_eq!(log[1..], ["completed 1 Declined", "take steers", "request"]);
     let denials = machine.state.into_outcome().denials;
@@ -255,10 +263,10 @@ fn deny_and_stop_ends_the_turn() {
     machine.calls(&["a", "b"]);
     machine.step(Input::Prepared(0, ready(Some(command("a")), false)));
     machine.step(Input::Prepared(1, ready(Some(command("b")), false)));
-    let log = machine.step(Input::Decided(0, Decision::DenyAndStop { note: Some("enough".into()) }));
+    let log = machine.step(Input::Decided(0, Decision::DenyAndStop { note: Some("enough".into()) }, by()));
     assert!(log[0].contains("enough"), "{log:?}");
     assert_eq!(log[1..], ["completed 1 Declined", "stop calls", "end Interrupted"]);
-    assert!(machine.step(Input::Decided(1, Decision::Approve)).is_empty());
+    assert!(machine.step(Input::Decided(1, Decision::Approve, by())).is_empty());
 }
 
 #[test]
@@ -266,7 +274,7 @@ fn an_approval_for_the_thread_is_remembered() {
     let mut machine = Machine::started(ApprovalPolicy::Untrusted);
     machine.calls(&["a"]);
     machine.step(Input::Prepared(0, ready(Some(command("ls")), false)));
-    machine.step(Input::Decided(0, Decision::ApproveForThread));
+    machine.step(Input::Decided(0, Decision::ApproveForThread, by()));
     machine.step(Input::CallDone(0, done("x")));
     machine.calls(&["b", "c"]);
     assert_eq!(machine.step(Input::Prepared(0, ready(Some(command("ls")), false))).last().unwrap(), "run 0 as 2");
@@ -277,7 +285,7 @@ fn an_approval_for_the_thread_is_remembered() {
 fn interrupting_a_response_closes_the_connection() {
     let mut machine = Machine::started(ApprovalPolicy::Never);
     machine.say(ModelEvent::TextDelta("he".into()));
-    assert_eq!(machine.step(Input::Interrupt), ["drop model", "end Interrupted"]);
+    assert_eq!(machine.step(Input::Interrupt(Interruption::Asked)), ["drop model", "end Interrupted"]);
     assert!(machine.say(message("late")).is_empty());
 }
 
@@ -286,12 +294,12 @@ fn interrupting_calls_stops_them_but_lets_a_patch_finish() {
     let mut machine = Machine::started(ApprovalPolicy::Never);
     machine.calls(&["a"]);
     machine.step(Input::Prepared(0, ready(None, false)));
-    assert_eq!(machine.step(Input::Interrupt), ["stop calls", "end Interrupted"]);
+    assert_eq!(machine.step(Input::Interrupt(Interruption::Asked)), ["stop calls", "end Interrupted"]);
 
     let mut machine = Machine::started(ApprovalPolicy::Never);
     machine.calls(&["a"]);
     machine.step(Input::Prepared(0, ready(Some(patch("d")), true)));
-    assert_eq!(machine.step(Input::Interrupt), ["stop calls"]);
+    assert_eq!(machine.step(Input::Interrupt(Interruption::Asked)), ["stop calls"]);
     assert_eq!(
         machine.step(Input::CallDone(0, done("applied"))),
         ["append output a: applied", "completed 1 Completed", "end Interrupted"]
@@ -339,7 +347,7 @@ fn what_cannot_be_written_ends_the_turn_whenever_it_shows() {
     let mut machine = Machine::started(ApprovalPolicy::Never);
     machine.calls(&["a"]);
     machine.step(Input::Prepared(0, ready(Some(patch("d")), true)));
-    machine.step(Input::Interrupt);
+    machine.step(Input::Interrupt(Interruption::Asked));
     assert!(machine.step(Input::Broken("disk full".into())).is_empty(), "the patch is still waited for");
     assert_eq!(machine.step(Input::CallDone(0, done("applied"))).last().unwrap(), "end Failed");
     assert_eq!(machine.step(Input::Broken("disk full".into())), ["end Failed"], "the end above was not performed");
@@ -370,7 +378,7 @@ fn what_the_sandbox_stopped_is_asked_for_again_and_runs_without() {
     machine.calls(&["a"]);
     assert_eq!(machine.step(Input::Prepared(0, ready(Some(command("make")), false))), ["started 1", "run 0 as 1"]);
     assert_eq!(machine.step(Input::CallDone(0, stopped())), ["completed 1 Completed", "ask 0"]);
-    assert_eq!(machine.step(Input::Decided(0, Decision::Approve)), ["release 0", "started 2", "run 0 as 2"]);
+    assert_eq!(machine.step(Input::Decided(0, Decision::Approve, by())), ["release 0", "started 2", "run 0 as 2"]);
     assert_eq!(
         machine.step(Input::CallDone(0, done("made"))),
         ["append output a: made", "completed 2 Completed", "take steers", "request"]
@@ -384,7 +392,7 @@ fn what_the_sandbox_stopped_and_nobody_releases_is_told_with_what_it_came_to() {
     machine.step(Input::Prepared(0, ready(Some(command("make")), false)));
     machine.step(Input::CallDone(0, stopped()));
     let no = Decision::Deny { reason: DenialReason::Declined, note: None };
-    let actions = machine.step(Input::Decided(0, no));
+    let actions = machine.step(Input::Decided(0, no, by()));
     assert!(actions[0].starts_with("append output a: no write\n[Asked to run it again"), "{actions:?}");
     assert_eq!(actions[1..], ["take steers", "request"]);
     assert_eq!(machine.state.into_outcome().denials.len(), 1);
@@ -447,7 +455,7 @@ fn what_the_model_cannot_read_is_summed_up_once() {
 fn summing_up_can_be_interrupted() {
     let mut machine = Machine::with(ApprovalPolicy::Never, LONG, 100);
     machine.step(Input::Start("do it".into()));
-    assert_eq!(machine.step(Input::Interrupt), ["stop calls", "end Interrupted"]);
+    assert_eq!(machine.step(Input::Interrupt(Interruption::Asked)), ["stop calls", "end Interrupted"]);
     assert!(machine.step(summary("late")).is_empty());
 }
 

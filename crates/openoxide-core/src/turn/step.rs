@@ -4,7 +4,7 @@ use openoxide_model::{HistoryItem, ModelEvent};
 
 use super::compact::Summary;
 use crate::approvals::{Question, RememberedApproval};
-use crate::{Decision, Event, ItemStatus, PlanStep, TurnItemKind, TurnStatus};
+use crate::{Decider, Decision, Event, Interruption, ItemStatus, PlanStep, TurnItemKind, TurnStatus};
 
 /// A tool call of the model.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,12 +44,12 @@ pub(crate) enum Input {
     OutOfTime(u64),
     /// A call's arguments are understood.
     Prepared(CallIndex, Prepared),
-    /// A question was decided.
-    Decided(CallIndex, Decision),
+    /// A question was decided, and by whom.
+    Decided(CallIndex, Decision, Decider),
     /// A call is over.
     CallDone(CallIndex, CallOutcome),
     /// Somebody ends the turn.
-    Interrupt,
+    Interrupt(Interruption),
     /// Something the turn cannot do without does not work; says what and what to do.
     Broken(String),
 }

@@ -14,7 +14,7 @@ use crate::diff::TurnDiff;
 use crate::events::lock;
 use crate::rollout::{EventRecord, RolloutItem};
 use crate::thread::StartedTurn;
-use crate::{Thread, TurnResult, TurnStatus, instructions};
+use crate::{Interruption, Thread, TurnResult, TurnStatus, instructions};
 
 /// Runs a turn and every turn that waits behind it. A turn that panics fails; the thread stays usable.
 pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
@@ -34,7 +34,7 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
             if let Some(ending) = thread.sessions.terminate(Some(turn_id)) {
                 ending.await;
             }
-            close_history(&thread, parts.status, parts.left_over);
+            close_history(&thread, parts.interruption.as_ref(), parts.left_over);
         }
         note_changes(&thread, &diff).await;
         let (files_changed, diff, files) = {
@@ -73,11 +73,11 @@ async fn note_changes(thread: &Arc<Thread>, diff: &Mutex<TurnDiff>) {
 
 /// Makes the history of a turn that did not complete one that a provider takes: every call has an output, what was
 /// said to it is kept, and the model is told that it was stopped.
-fn close_history(thread: &Thread, status: TurnStatus, left_over: Vec<String>) {
+fn close_history(thread: &Thread, interruption: Option<&Interruption>, left_over: Vec<String>) {
     let mut items = missing_outputs(&thread.history()[thread.turn_begin()..]);
     items.extend(left_over.into_iter().map(|text| HistoryItem::Message { role: Role::User, text }));
-    if status == TurnStatus::Interrupted {
-        let text = instructions::INTERRUPTED_NOTE.to_owned();
+    if let Some(why) = interruption {
+        let text = instructions::interrupted_note(&why.sentence());
         items.push(HistoryItem::Message { role: Role::User, text });
     }
     for item in items {

@@ -86,6 +86,8 @@ struct Field {
     required: bool,
     kind: String,
     words: Vec<String>,
+    /// The least and the most that a number may be.
+    bounds: (Option<f64>, Option<f64>),
     /// Fields of an object, by their full names.
     inner: Vec<Field>,
 }
@@ -103,14 +105,38 @@ impl Field {
             "string" => value.is_string(),
             "boolean" => value.is_boolean(),
             "number" => value.is_number(),
-            "integer" => value.is_u64(),
+            "integer" => value.is_u64() || value.is_i64(),
             "object" => value.is_object(),
             _ => true,
         };
         if let (true, Some(inner)) = (fits, value.as_object()) {
             return self.check_inner(inner);
         }
-        if fits { Ok(()) } else { Err(format!("{name} is {}; it must be a {}", short(value), self.kind)) }
+        if !fits {
+            return Err(format!("{name} is {}; it must be {}", short(value), self.kind_with_article()));
+        }
+        let (least, most) = self.bounds;
+        let is_beyond =
+            |number: f64| least.is_some_and(|least| number < least) || most.is_some_and(|most| number > most);
+        if value.as_f64().is_some_and(is_beyond) {
+            return Err(format!("{name} is {}; it must be {}{}", short(value), self.kind_with_article(), self.range()));
+        }
+        Ok(())
+    }
+
+    fn kind_with_article(&self) -> String {
+        let article = if self.kind.starts_with(['i', 'o']) { "an" } else { "a" };
+        format!("{article} {}", self.kind)
+    }
+
+    /// The bounds in words, to follow the kind.
+    fn range(&self) -> String {
+        match self.bounds {
+            (Some(least), Some(most)) => format!(" from {least} to {most}"),
+            (Some(least), None) => format!(" of {least} or more"),
+            (None, Some(most)) => format!(" of {most} or less"),
+            (None, None) => String::new(),
+        }
     }
 
     /// An object's own fields. They are settings by name: those that are not the caller's are the operator's.
@@ -156,6 +182,12 @@ fn fields_of(tools: &ToolSet, tool: &str) -> Vec<Field> {
     fields_in(&listed.input_schema, "")
 }
 
+/// What a schema says of a number.
+fn bounds_of(property: &Value) -> (Option<f64>, Option<f64>) {
+    let bound = |name: &str| property.get(name).and_then(Value::as_f64);
+    (bound("minimum"), bound("maximum"))
+}
+
 fn fields_in(schema: &Map<String, Value>, prefix: &str) -> Vec<Field> {
     let required: Vec<&str> =
         schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
@@ -168,6 +200,7 @@ fn fields_in(schema: &Map<String, Value>, prefix: &str) -> Vec<Field> {
             required: required.contains(&name.as_str()),
             kind: property.get("type").and_then(Value::as_str).unwrap_or_default().to_owned(),
             words: enum_words(property),
+            bounds: bounds_of(property),
             inner,
         }
     };

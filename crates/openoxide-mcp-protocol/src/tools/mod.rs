@@ -152,8 +152,8 @@ pub struct ConfigOverrides {
     pub max_turn_seconds: Option<u64>,
     /// The most requests of one turn to the model.
     #[serde(default)]
-    #[schemars(with = "u32", range(min = 1))]
-    pub max_steps: Option<u32>,
+    #[schemars(with = "u64", range(min = 1))]
+    pub max_steps: Option<u64>,
 }
 
 /// A parsed call of one of our tools.
@@ -177,6 +177,15 @@ pub enum ToolCallError {
 }
 
 impl ToolCall {
+    /// The thread it names.
+    pub fn thread_id(&self) -> Option<&str> {
+        match self {
+            Self::Start(_) => None,
+            Self::Reply(params) => Some(&params.thread_id),
+            Self::Query(params) => params.thread_id.as_deref(),
+        }
+    }
+
     /// How long the caller wants to wait, in seconds.
     pub fn wait_seconds(&self) -> Option<f64> {
         match self {
@@ -197,7 +206,6 @@ impl ToolSet {
             OPENOXIDE => {
                 let params: OpenoxideParams = read(self, name, arguments)?;
                 not_blank(name, "prompt", &params.prompt)?;
-                check_wait(name, params.wait_seconds)?;
                 Ok(ToolCall::Start(params))
             }
             REPLY => {
@@ -215,13 +223,11 @@ impl ToolSet {
                 if params.close.unwrap_or_default() && (params.prompt.is_some() || steer) {
                     return bad(name, "close goes without a prompt and without steer; send the prompt first");
                 }
-                check_wait(name, params.wait_seconds)?;
                 Ok(ToolCall::Reply(params))
             }
             QUERY => {
                 let params: QueryParams = read(self, name, arguments)?;
                 not_blank(name, "query", &params.query)?;
-                check_wait(name, params.wait_seconds)?;
                 Ok(ToolCall::Query(params))
             }
             _ if self.has_codex() && codex::is_codex(name) => codex::parse(self.offer(), name, arguments),
@@ -237,15 +243,6 @@ fn not_blank(tool: &str, field: &str, value: &str) -> Result<(), ToolCallError> 
     match value.trim().is_empty() {
         true => bad(tool, &format!("{field} is empty; say what to do")),
         false => Ok(()),
-    }
-}
-
-fn check_wait(tool: &str, wait: Option<f64>) -> Result<(), ToolCallError> {
-    match wait {
-        Some(seconds) if !(seconds.is_finite() && seconds >= 0.0) => {
-            bad(tool, &format!("wait_seconds is {seconds}; it must be a number of seconds, 0 or more"))
-        }
-        _ => Ok(()),
     }
 }
 
@@ -314,7 +311,25 @@ mod tests {
                 vec!["config.tool_output_token_limit"],
             ),
             (OPENOXIDE, r#"{"prompt":"p","config":7}"#, vec!["config is 7", "object"]),
-            (OPENOXIDE, r#"{"prompt":"p","wait_seconds":-1}"#, vec!["wait_seconds is -1"]),
+            (OPENOXIDE, r#"{"prompt":"p","wait_seconds":-1}"#, vec!["wait_seconds is -1", "0 or more"]),
+            (OPENOXIDE, r#"{"prompt":"p","wait_seconds":-0.5}"#, vec!["wait_seconds is -0.5", "0 or more"]),
+            (OPENOXIDE, r#"{"prompt":"p","config":{"max_steps":0}}"#, vec!["config.max_steps is 0", "1 or more"]),
+            (OPENOXIDE, r#"{"prompt":"p","config":{"max_steps":1.5}}"#, vec!["config.max_steps is 1.5", "an integer"]),
+            (OPENOXIDE, r#"{"prompt":"p","config":{"max_turn_tokens":0}}"#, vec!["config.max_turn_tokens is 0"]),
+            (OPENOXIDE, r#"{"prompt":"p","config":{"max_turn_seconds":-3}}"#, vec!["config.max_turn_seconds is -3"]),
+            (OPENOXIDE, r#"{"prompt":"p","config":{"tool_output_token_limit":0}}"#, vec!["1 or more"]),
+            (
+                OPENOXIDE,
+                r#"{"prompt":"p","config":{"project_doc_max_bytes":-1}}"#,
+                vec!["project_doc_max_bytes is -1", "0 or more"],
+            ),
+            (
+                OPENOXIDE,
+                r#"{"prompt":"p","config":{"max_turn_tokens":18446744073709551616}}"#,
+                vec!["max_turn_tokens is 1"],
+            ),
+            (REPLY, r#"{"thread_id":"t","wait_seconds":-1}"#, vec!["wait_seconds is -1"]),
+            (QUERY, r#"{"query":"q","wait_seconds":-1}"#, vec!["wait_seconds is -1"]),
             (OPENOXIDE, r#"{"prompt":"p","cwd":"a","Cwd":"b"}"#, vec!["unknown field \"Cwd\""]),
             (OPENOXIDE, r#"{"prompt":"p","base-instructions":"a","baseInstructions":"b"}"#, vec!["given twice"]),
             (OPENOXIDE, r#"[]"#, vec!["object"]),

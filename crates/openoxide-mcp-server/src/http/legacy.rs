@@ -50,7 +50,7 @@ async fn begin(door: &Arc<Door>, principal: Principal, message: Envelope) -> Res
         let error = WireError::invalid_request("there are as many sessions as there may be; try again later");
         return Err(refusal(StatusCode::SERVICE_UNAVAILABLE, &error));
     }
-    let connect = |out| door.service.connect(principal.clone(), out, door.alive.clone());
+    let connect = |out| door.service.connect(principal.clone(), out);
     let session = door.sessions.prepare(principal.clone(), connect);
     let mut response = answer(&session, message).await;
     // One that was refused begins nothing. `initialize` is answered at once, so that it is known by now.

@@ -38,7 +38,7 @@ pub(super) async fn answer(door: &Arc<Door>, principal: Principal, message: Enve
         }
     };
     let out = Outgoing::for_one_answer();
-    let mut session = door.service.connect(principal, Arc::clone(&out), door.alive.clone());
+    let mut session = door.service.connect(principal, Arc::clone(&out));
     session.handle(message, &Route::line(Arc::clone(&out)));
     let session = Arc::new(Mutex::new(session));
     let listening = Arc::clone(&session);

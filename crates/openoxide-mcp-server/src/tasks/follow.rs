@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use openoxide_core::{Event, Op, Thread, TurnId};
+use openoxide_core::{Event, Interruption, Op, Thread, TurnId};
 use openoxide_mcp_protocol::Era;
-use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Task;
 use crate::admission::Place;
+use crate::lifecycle::OpenRequest;
 use crate::outgoing::Gate;
 use crate::visits::{Claim, Visit};
 use crate::{Server, output, questions, report};
@@ -17,8 +17,8 @@ use crate::{Server, output, questions, report};
 /// From one look whether anybody still asks to the next.
 const LOOK: Duration = Duration::from_secs(30);
 
-/// Follows the turn of a task to its end. `alive` is dropped when the result is written.
-pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, alive: mpsc::Sender<()>) {
+/// Follows the turn of a task to its end. `open` is dropped when the result is written.
+pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, open: OpenRequest) {
     let Place { thread, turn, attachment, .. } = place;
     let mut events = attachment.events;
     let visit = server.visits.enter(thread.id(), turn, Gate::new().key(), task.can_be_asked());
@@ -48,16 +48,16 @@ pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, a
             }
             () = visit.reoffer.notified() => put_questions(&server, &task, &thread, turn, &visit),
             _ = look.tick() => {
-                if abandoned.is_some_and(|limit| task.unasked_for() > limit) {
+                if let Some(limit) = abandoned.filter(|limit| task.unasked_for() > *limit) {
                     tracing::info!(thread = %thread.id(), "a task that nobody asks for any more is ended");
                     // The end of the turn is the news.
-                    drop(thread.submit(Op::Interrupt { turn_id: Some(turn) }));
+                    drop(thread.submit(Op::Interrupt { turn_id: Some(turn), why: Interruption::Abandoned(limit) }));
                 }
             }
         }
     };
     task.end(&server, result);
-    drop(alive);
+    drop(open);
 }
 
 /// Has the strategy answer what nobody can be asked. What the creator can be asked is in the task's state.

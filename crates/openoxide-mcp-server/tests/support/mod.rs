@@ -6,11 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use openoxide_core::{ApprovalPolicy, Config, SandboxMode, ThreadManager};
-use openoxide_mcp_server::{ApprovalStrategy, Server as Agent, ServerConfig, serve};
+use openoxide_mcp_server::{ApprovalStrategy, OnEof, Server as Agent, ServerConfig, serve};
 use openoxide_test_support::{Client, ScriptedModel};
 use serde_json::{Value, json};
 use tokio::io::DuplexStream;
 use tokio::task::JoinHandle;
+
+/// How long a client may read nothing while its queue is full.
+const WRITE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
 
 pub(crate) struct Server {
     pub(crate) client: Client<DuplexStream>,
@@ -23,15 +26,20 @@ pub(crate) async fn start(model: Arc<ScriptedModel>) -> Server {
 }
 
 pub(crate) async fn start_with(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config)) -> Server {
-    start_as(model, adjust, false).await
+    start_as(model, adjust, false, OnEof::default()).await
 }
 
 /// With the tools of Codex as well.
 pub(crate) async fn start_codex(model: Arc<ScriptedModel>) -> Server {
-    start_as(model, |_| {}, true).await
+    start_as(model, |_| {}, true, OnEof::default()).await
 }
 
-async fn start_as(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config), codex: bool) -> Server {
+/// At the end of input calls finish first.
+pub(crate) async fn start_finishing(model: Arc<ScriptedModel>) -> Server {
+    start_as(model, |_| {}, false, OnEof::Finish).await
+}
+
+async fn start_as(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config), codex: bool, on_eof: OnEof) -> Server {
     let cwd = tempfile::tempdir().unwrap();
     // No test here starts a command, so the program that would is none.
     let launcher = openoxide_core::Launcher::new("/nonexistent/helper".into(), Default::default());
@@ -47,6 +55,8 @@ async fn start_as(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config), c
         tasks: None,
         approval_strategy: ApprovalStrategy::default(),
         max_wait: None,
+        on_eof,
+        write_timeout: WRITE_TIMEOUT,
         codex,
         on_trace: None,
     });

@@ -13,8 +13,8 @@ use super::super::step::{Action, CallIndex, CallOutcome, Prepared, ToolCall, ref
 use super::{Actions, Phase, TurnState};
 use crate::approvals::{self, Question, RememberedApproval};
 use crate::{
-    ApprovalAction, Decision, Denial, DenialReason, Event, ItemStatus, RuleDecision, TurnItem, TurnItemKind,
-    TurnStatus, Verdict,
+    ApprovalAction, Decider, Decision, Denial, DenialReason, Event, Interruption, ItemStatus, RuleDecision, TurnItem,
+    TurnItemKind, TurnStatus, Verdict,
 };
 
 fn completed(item: TurnItemKind) -> TurnItemKind {
@@ -126,7 +126,7 @@ impl TurnState {
         actions.push(Action::Release(index));
     }
 
-    pub(super) fn handle_decision(&mut self, index: CallIndex, decision: Decision, actions: &mut Actions) {
+    pub(super) fn handle_decision(&mut self, index: CallIndex, decision: Decision, by: Decider, actions: &mut Actions) {
         let slot = &mut self.calls[index];
         let (Stage::Asked, Some(question)) = (slot.stage, &slot.question) else { return };
         let action = question.action.clone();
@@ -160,6 +160,9 @@ impl TurnState {
             }
             Decision::DenyAndStop { note } => {
                 self.deny(index, &action, DenialReason::Declined, note.as_deref(), actions);
+                let what = approvals::describe(&action);
+                self.deny_unanswered(DenialReason::Cancelled);
+                self.interruption = Some(Interruption::Denied { what, by, note });
                 self.stop(TurnStatus::Interrupted, actions);
             }
         }
@@ -173,7 +176,8 @@ impl TurnState {
         note: Option<&str>,
         actions: &mut Actions,
     ) {
-        self.denials.push(Denial { what: approvals::describe(action), reason });
+        let own_words = note.map(str::trim).filter(|note| !note.is_empty()).map(str::to_owned);
+        self.denials.push(Denial { what: approvals::describe(action), reason, note: own_words });
         let slot = &mut self.calls[index];
         let output = approvals::denial_sentence(action, reason, note);
         if let Some(stopped) = slot.stopped.take() {
@@ -187,6 +191,15 @@ impl TurnState {
         self.finish_call(index, CallOutcome::plain(output, item), actions);
     }
 
+    /// Counts the questions that nobody has answered as denied, when the turn ends under them.
+    pub(super) fn deny_unanswered(&mut self, reason: DenialReason) {
+        let asked = self.calls.iter().filter(|slot| slot.stage == Stage::Asked);
+        let questions = asked.filter_map(|slot| slot.question.as_ref());
+        let denials =
+            questions.map(|question| Denial { what: approvals::describe(&question.action), reason, note: None });
+        self.denials.extend(denials);
+    }
+
     /// Does not do what the rules forbid, and tells the model.
     fn refuse(&mut self, index: CallIndex, verdict: Option<Verdict>, actions: &mut Actions) {
         let slot = &mut self.calls[index];
@@ -194,7 +207,7 @@ impl TurnState {
         let (output, reason) = approvals::refusal(&question.action, &verdict);
         let item =
             slot.item.take().map_or_else(|| refused_item(&slot.call), |item| with_status(item, ItemStatus::Declined));
-        self.denials.push(Denial { what: approvals::describe(&question.action), reason });
+        self.denials.push(Denial { what: approvals::describe(&question.action), reason, note: None });
         self.finish_call(index, CallOutcome::plain(output, item), actions);
     }
 

@@ -1,0 +1,147 @@
+//! What a caller reads that looks at text alone: turns that were interrupted or denied say so first, with who and why.
+#![allow(clippy::unwrap_used, reason = "what cannot be unwrapped has failed the test")]
+
+mod support;
+
+use std::sync::Arc;
+
+use openoxide_test_support::{Say, ScriptedModel};
+use serde_json::{Value, json};
+use support::{Server, add_file, call, can_be_asked, legacy, start_codex, start_finishing};
+use tokio::sync::Notify;
+
+fn stop_with_reason() -> Value {
+    json!({ "action": "accept", "content": { "decision": "deny_and_stop", "reason": "too risky" } })
+}
+
+/// Answers the next question.
+async fn answer(server: &mut Server, answer: Value) {
+    let question = server.client.until("elicitation/create").await;
+    server.client.send(json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer })).await;
+}
+
+/// The text block and the structured content of a result, which have to say the same.
+fn said(result: &Value) -> String {
+    let content = result["structuredContent"]["content"].as_str().unwrap();
+    assert!(result["content"][0]["text"].as_str().unwrap().starts_with(content), "{result}");
+    content.to_owned()
+}
+
+#[tokio::test]
+async fn a_denied_turn_says_first_who_denied_what_and_why() {
+    let model = ScriptedModel::new([Say::Patch(add_file("a.txt")), Say::Text("not reached"), Say::Text("on")]);
+    let mut server = legacy(model, can_be_asked()).await;
+    server.client.request(1, "tools/call", call("openoxide", json!({ "prompt": "p" }))).await;
+    answer(&mut server, stop_with_reason()).await;
+    let reply = server.client.answer(1).await;
+    let expected = "The turn was interrupted before it finished: client test denied `patch a.txt` and ended the turn, \
+                    saying: too risky.";
+    assert_eq!(said(reply.result()), expected);
+    let denial = json!({ "what": "patch a.txt", "reason": "declined", "note": "too risky" });
+    assert_eq!(reply.output()["denials"], json!([denial]));
+}
+
+#[tokio::test]
+async fn a_codex_host_reads_the_same() {
+    let model = ScriptedModel::new([Say::Patch(add_file("a.txt")), Say::Text("not reached")]);
+    let mut server = start_codex(model).await;
+    server.client.initialize("2025-06-18", can_be_asked()).await;
+    let arguments = json!({ "prompt": "p", "approval-policy": "untrusted" });
+    server.client.request(1, "tools/call", call("codex", arguments)).await;
+    answer(&mut server, json!({ "action": "accept", "decision": "abort", "reason": "too risky" })).await;
+    let reply = server.client.answer(1).await;
+    let content = said(reply.result());
+    assert!(content.contains("interrupted") && content.ends_with("saying: too risky."), "{content}");
+}
+
+#[tokio::test]
+async fn an_interrupted_turn_says_so_before_what_the_agent_had_said() {
+    let never = Arc::new(Notify::new());
+    let input = json!({ "plan": [{ "step": "one", "status": "pending" }] }).to_string();
+    let script = [Say::TextAndCall("I will look", "update_plan", input), Say::Wait(never, "unreached")];
+    let mut server = legacy(ScriptedModel::new(script), json!({})).await;
+    server.client.request(1, "tools/call", call("openoxide", json!({ "prompt": "p" }))).await;
+    let thread = loop {
+        let message = server.client.until("notifications/message").await;
+        if message["params"]["data"]["type"] == "plan" {
+            break message["params"]["_meta"]["threadId"].clone();
+        }
+    };
+    let arguments = json!({ "thread_id": thread, "interrupt": true });
+    server.client.request(2, "tools/call", call("openoxide-reply", arguments)).await;
+    let reply = server.client.answer(1).await;
+    let expected = "The turn was interrupted before it finished: a caller ended it.\n\nI will look";
+    assert_eq!(said(reply.result()), expected);
+    assert_eq!(reply.output()["status"], "interrupted");
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_a_denial_that_says_so() {
+    let script = || ScriptedModel::new([Say::Patch(add_file("a.txt")), Say::Text("went on")]);
+    let mut server = legacy(script(), can_be_asked()).await;
+    server.client.request(1, "tools/call", call("openoxide", json!({ "prompt": "p" }))).await;
+    server.client.until("elicitation/create").await;
+    server.client.close().await;
+    let reply = server.client.answer(1).await;
+    assert_eq!(reply.output()["denials"][0]["reason"], "disconnected", "{}", reply.message);
+    assert!(said(reply.result()).contains("interrupted before it finished: the client ended the input"));
+
+    // Where calls finish first, the turn goes on without it.
+    let mut server = start_finishing(script()).await;
+    server.client.initialize("2025-06-18", can_be_asked()).await;
+    server.client.request(1, "tools/call", call("openoxide", json!({ "prompt": "p" }))).await;
+    server.client.until("elicitation/create").await;
+    server.client.close().await;
+    let reply = server.client.answer(1).await;
+    assert_eq!(reply.output()["denials"][0]["reason"], "disconnected", "{}", reply.message);
+    assert_eq!((&reply.output()["status"], said(reply.result())), (&json!("completed"), "went on".to_owned()));
+}
+
+#[tokio::test]
+async fn what_a_thread_begins_with_is_told_once_with_clean_directories() {
+    let mut server = legacy(ScriptedModel::new([]), json!({})).await;
+    std::fs::create_dir(server.cwd.path().join("sub")).unwrap();
+    let arguments = json!({ "prompt": "p", "cwd": "./sub/", "sandbox": "danger-full-access" });
+    let reply = server.client.ask(1, "tools/call", call("openoxide", arguments)).await;
+    let begun: Vec<&Value> =
+        reply.before.iter().filter(|message| message["params"]["data"]["type"] == "thread_started").collect();
+    let [begun] = begun[..] else { panic!("{:#?}", reply.before) };
+    let (data, sub) = (&begun["params"]["data"], server.cwd.path().join("sub"));
+    assert_eq!((&data["model"], &data["sandbox"]), (&json!("scripted"), &json!("danger-full-access")));
+    assert_eq!((&data["approvalPolicy"], &data["cwd"]), (&json!("untrusted"), &json!(sub)));
+    assert_eq!((&reply.output()["cwd"], &reply.output()["sandbox"]), (&json!(sub), &json!("danger-full-access")));
+    let arguments = json!({ "thread_id": reply.output()["threadId"], "prompt": "more" });
+    let more = server.client.ask(2, "tools/call", call("openoxide-reply", arguments)).await;
+    assert!(more.before.iter().all(|message| message["params"]["data"]["type"] != "thread_started"));
+}
+
+#[tokio::test]
+async fn a_question_names_the_place_that_is_written_and_each_file_has_its_diff() {
+    let patch = "*** Begin Patch\n*** Update File: sub/a.txt\n*** Move to: sub/b.txt\n@@\n-one\n+two\n\
+                 *** Add File: sub/c.txt\n+new\n*** End Patch\n";
+    let in_sub = patch.replace("sub/", "");
+    let command = json!({ "cmd": format!("cd sub && apply_patch <<'EOF'\n{in_sub}EOF\n") }).to_string();
+    for step in [Say::Patch(patch.to_owned()), Say::Call("exec_command", command)] {
+        let mut server = legacy(ScriptedModel::new([step, Say::Text("done")]), can_be_asked()).await;
+        let sub = server.cwd.path().join("sub");
+        std::fs::create_dir(&sub).unwrap();
+        std::fs::write(sub.join("a.txt"), "one\n").unwrap();
+        server.client.request(1, "tools/call", call("openoxide", json!({ "prompt": "p" }))).await;
+        let question = server.client.until("elicitation/create").await;
+        let (message, details) =
+            (question["params"]["message"].as_str().unwrap(), &question["params"]["_meta"]["openoxide/approval"]);
+        assert!(message.contains("update sub/a.txt -> sub/b.txt"), "{message}");
+        assert!(message.contains("rename to sub/b.txt") && message.contains("+++ b/sub/b.txt"), "{message}");
+        let changes = details["changes"].as_array().unwrap();
+        assert_eq!(changes[0]["moveTo"], "sub/b.txt");
+        let diff = |at: usize| changes[at]["diff"].as_str().unwrap();
+        assert!(diff(0).contains("-one\n+two") && !diff(0).contains("new"), "{}", diff(0));
+        assert!(diff(1).contains("+++ b/sub/c.txt"), "{}", diff(1));
+        assert_eq!(details["diff"], diff(0).to_owned() + diff(1));
+        let yes = json!({ "action": "accept", "content": { "decision": "approve" } });
+        server.client.send(json!({ "jsonrpc": "2.0", "id": question["id"], "result": yes })).await;
+        let reply = server.client.answer(1).await;
+        assert_eq!(reply.output()["filesChanged"], json!(["sub/a.txt", "sub/b.txt", "sub/c.txt"]));
+        assert_eq!(std::fs::read_to_string(sub.join("b.txt")).unwrap(), "two\n");
+    }
+}
