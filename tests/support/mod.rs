@@ -26,6 +26,40 @@ pub(crate) fn openoxide(home: &Path) -> Command {
     command
 }
 
+/// A user who is neither root nor known to the machine.
+pub(crate) const ORDINARY: u32 = 12_345;
+
+/// The users to test as: the one who runs the tests, and for root an ordinary one as well.
+pub(crate) fn users() -> Vec<Option<u32>> {
+    if rustix::process::geteuid().is_root() { vec![None, Some(ORDINARY)] } else { vec![None] }
+}
+
+/// A directory of a user, in which the program lies as `openoxide` so that the user can start it. It is not below /tmp, where every
+/// command may write.
+pub(crate) fn place_of(user: Option<u32>) -> tempfile::TempDir {
+    let place = tempfile::Builder::new().prefix("place-").tempdir_in("/var/tmp").unwrap();
+    std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let program = place.path().join("openoxide");
+    if std::fs::hard_link(env!("CARGO_BIN_EXE_openoxide"), &program).is_err() {
+        std::fs::copy(env!("CARGO_BIN_EXE_openoxide"), &program).unwrap();
+    }
+    std::os::unix::fs::chown(place.path(), user, user).unwrap();
+    place
+}
+
+/// The program in such a directory, started as its user, with the home of OpenOxide and the user's own home in it. Nothing of the
+/// caller's environment is passed on but the path.
+pub(crate) fn openoxide_of(user: Option<u32>, place: &Path) -> Command {
+    let mut command = Command::new(place.join("openoxide"));
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
+    command.env("HOME", place).env("OPENOXIDE_HOME", place.join("state")).current_dir(place);
+    if let Some(user) = user {
+        std::os::unix::process::CommandExt::uid(&mut command, user);
+        std::os::unix::process::CommandExt::gid(&mut command, user);
+    }
+    command
+}
+
 /// Waits until `holds`; fails saying `what` when it does not come to that.
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;

@@ -127,6 +127,11 @@ pub(crate) fn surroundings(state: Option<PathBuf>) -> Surroundings {
     }
 }
 
+/// Whether a debugger may attach to this process: `OPENOXIDE_DUMPABLE=1`.
+pub(crate) fn stays_dumpable() -> bool {
+    std::env::var_os("OPENOXIDE_DUMPABLE").is_some_and(|value| value == "1")
+}
+
 /// What an environment variable holds.
 pub(crate) fn variable(name: &str) -> anyhow::Result<String> {
     std::env::var(name).with_context(|| format!("the environment variable {name} is not set"))

@@ -87,6 +87,7 @@ enum Mode {
 fn main() -> ExitCode {
     // First of all, because this process may be the supervisor of one command.
     openoxide_sandbox::dispatch_helper();
+    openoxide_sandbox::hide_own_process(config::stays_dumpable());
     let cli = Cli::parse();
     let logging = start_log(cli.global.verbose);
     let done = logging.and_then(|_logging| run(cli));

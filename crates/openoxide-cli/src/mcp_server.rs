@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use openoxide_core::{ApprovalPolicy, Ceiling, Config as CoreConfig, JsonlStore, SandboxMode, ThreadManager, expire};
 use openoxide_mcp_server::{ApprovalStrategy, Server, ServerConfig, serve};
 use openoxide_sandbox::Launcher;
@@ -96,6 +96,12 @@ impl McpServerArgs {
 
 /// Serves until the client goes away.
 pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow::Result<ExitCode> {
+    if args.http.listen.is_some() && crate::config::stays_dumpable() {
+        bail!(
+            "OPENOXIDE_DUMPABLE=1 cannot be used with --listen: this process's memory holds its callers' secrets; unset it, \
+             or debug a server on the standard streams"
+        );
+    }
     let home = crate::config::home();
     let config = Config::load(global)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
