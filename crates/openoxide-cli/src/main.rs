@@ -14,6 +14,7 @@ mod rules_cmd;
 mod sandbox_cmd;
 mod threads_cmd;
 mod try_cmd;
+mod watchdog;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -9,7 +9,6 @@ use anyhow::{Context as _, bail};
 use openoxide_core::{ApprovalPolicy, Ceiling, Config as CoreConfig, JsonlStore, SandboxMode, ThreadManager, expire};
 use openoxide_mcp_server::{ApprovalStrategy, Server, ServerConfig, serve};
 use openoxide_sandbox::Launcher;
-use tokio::signal::unix::{SignalKind, signal};
 
 mod http;
 
@@ -18,6 +17,7 @@ use crate::config::ceiling::{self, Limits};
 use crate::config::{Config, HistoryTable, Persistence};
 use crate::rules_cmd::parse_policy;
 use crate::sandbox_cmd::parse_mode;
+use crate::watchdog::{Input, Watchdog};
 
 /// From the start to the first look for threads that are too old.
 const EXPIRY_DELAY: Duration = Duration::from_secs(5);
@@ -104,6 +104,8 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
     }
     let home = crate::config::home();
     let config = Config::load(global)?;
+    let is_listening = args.http.listen.is_some();
+    let watchdog = Watchdog::start(if is_listening { Input::Elsewhere } else { Input::Standard })?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).min(4))
         .enable_all()
@@ -178,9 +180,9 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
             on_trace: on_trace(),
         });
         match &args.http.listen {
-            Some(address) => http::serve(address, &args.http, agent, stopped()?).await,
+            Some(address) => http::serve(address, &args.http, agent, watchdog.asked()).await,
             None => {
-                serve(tokio::io::stdin(), tokio::io::stdout(), agent, stopped()?).await;
+                serve(watchdog.watching(tokio::io::stdin()), tokio::io::stdout(), agent, watchdog.asked()).await;
                 Ok(())
             }
         }
@@ -219,17 +221,4 @@ fn expire_later(core: &CoreConfig, history: &HistoryTable) {
             tokio::time::sleep(EXPIRY_ROUND).await;
         }
     });
-}
-
-/// Ready when the process is told to end.
-fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        // Both are cancel-safe: a signal stays counted until it is received.
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }
