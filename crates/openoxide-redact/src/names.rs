@@ -29,9 +29,8 @@ const LAST_WORDS: [&str; 2] = ["AUTH", "SESSION"];
 const WHOLE: [&str; 2] = ["SESSIONID", "SESSION_ID"];
 
 /// First words of names that speak of a desktop's, a terminal's or a shell's session; upper case.
-const DESKTOPS: [&str; 12] = [
-    "ATUIN", "DBUS", "DESKTOP", "GDM", "GNOME", "KDE", "KONSOLE", "SSH", "TERM", "TMUX", "WT", "XDG",
-];
+const DESKTOPS: [&str; 12] =
+    ["ATUIN", "DBUS", "DESKTOP", "GDM", "GNOME", "KDE", "KONSOLE", "SSH", "TERM", "TMUX", "WT", "XDG"];
 
 /// Names of a directory, which end in a word of the list all the same; upper case.
 const DIRECTORIES: [&str; 3] = ["INIT_PWD", "OLD_PWD", "PWD"];
