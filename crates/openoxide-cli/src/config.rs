@@ -5,9 +5,13 @@
 
 pub(crate) mod auth;
 pub(crate) mod ceiling;
+pub(crate) mod home;
 pub(crate) mod keys;
 pub(crate) mod layers;
 pub(crate) mod providers;
+mod reading;
+pub(crate) mod shown;
+pub(crate) mod surroundings;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,6 +26,7 @@ use crate::Global;
 use ceiling::Limits;
 use layers::{Layer, Sources};
 use providers::ProviderTable;
+use surroundings::Places;
 
 /// The effective configuration.
 #[derive(Debug, Default, Deserialize)]
@@ -110,21 +115,18 @@ impl McpServerTable {
     }
 }
 
+/// The home of OpenOxide beneath that of the user, where no other is set.
+const DEFAULT_HOME: &str = ".openoxide";
+
 /// `$OPENOXIDE_HOME`, else `~/.openoxide`; `None` where there is no home directory either.
 pub(crate) fn home() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("OPENOXIDE_HOME").or_else(|| Some(set("HOME")?.join(".openoxide")))
+    set("OPENOXIDE_HOME").or_else(|| Some(set("HOME")?.join(DEFAULT_HOME)))
 }
 
-/// Places of the user that sandbox policies speak of.
-pub(crate) fn surroundings(state: Option<PathBuf>) -> Surroundings {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    Surroundings {
-        home: set("HOME"),
-        tmpdir: set("TMPDIR").filter(|path| path.is_absolute()),
-        state,
-        secrets: Vec::new(),
-    }
+/// Places of the user, for work in a directory.
+pub(crate) fn places(workspace: Option<PathBuf>) -> Places {
+    Places::new(home(), workspace, |name| std::env::var_os(name))
 }
 
 /// Whether a debugger may attach to this process: `OPENOXIDE_DUMPABLE=1`.
@@ -143,11 +145,16 @@ pub(crate) fn current_directory() -> anyhow::Result<PathBuf> {
 }
 
 impl Config {
-    /// The environment of commands. Whatever holds a provider's key is left out, however it is called.
-    pub(crate) fn child_env(&self) -> BTreeMap<OsString, OsString> {
+    /// The environment of commands. Whatever holds a provider's key is left out, however it is called, and `TMPDIR` where it is
+    /// none that commands may write in.
+    pub(crate) fn child_env(&self, surroundings: &Surroundings) -> BTreeMap<OsString, OsString> {
+        const TMPDIR: &str = "TMPDIR";
         let mut env = self.shell_environment_policy.apply(std::env::vars_os());
         for name in self.model_providers.values().flat_map(ProviderTable::secret_variables) {
             env.remove(std::ffi::OsStr::new(name));
+        }
+        if surroundings.tmpdir.is_none() && !self.shell_environment_policy.set.contains_key(TMPDIR) {
+            env.remove(std::ffi::OsStr::new(TMPDIR));
         }
         env
     }
@@ -182,6 +189,7 @@ impl Config {
 
     /// The layers, the lowest first.
     pub(crate) fn layers(global: &Global) -> anyhow::Result<Vec<Layer>> {
+        home().as_deref().map_or(Ok(()), home::check)?;
         layers::read(&Sources {
             system: Some(PathBuf::from(layers::SYSTEM)),
             home: home(),
@@ -193,7 +201,10 @@ impl Config {
     }
 
     fn of(layers: &[Layer]) -> anyhow::Result<Self> {
-        let config: Self = layers::merged(layers).try_into().context("a -c value has the wrong type")?;
+        let merged = layers::merged(layers).try_into();
+        let config: Self = merged.map_err(|error: toml::de::Error| {
+            anyhow::anyhow!("a -c value has the wrong type: {}", shown::message(&error.to_string()))
+        })?;
         config.check()?;
         Ok(config)
     }
@@ -256,8 +267,10 @@ mod tests {
     #[test]
     fn the_variable_of_a_key_reaches_no_command() {
         let text = "[model_providers.x]\nbase_url = \"http://localhost/v1\"\nenv_key = \"PATH\"\n";
-        assert!(!load(text, &[]).unwrap().child_env().contains_key(std::ffi::OsStr::new("PATH")));
-        assert!(load("", &[]).unwrap().child_env().contains_key(std::ffi::OsStr::new("PATH")));
+        assert!(
+            !load(text, &[]).unwrap().child_env(&Surroundings::default()).contains_key(std::ffi::OsStr::new("PATH"))
+        );
+        assert!(load("", &[]).unwrap().child_env(&Surroundings::default()).contains_key(std::ffi::OsStr::new("PATH")));
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(crate) struct LogoutArgs {
 /// Reads a key and stores it.
 pub(crate) fn login(args: &LoginArgs) -> anyhow::Result<ExitCode> {
     let home = config::home().context("there is no home directory; set OPENOXIDE_HOME")?;
+    // Before anybody types a key that could not be kept.
+    config::home::prepare(&home)?;
     let input = std::io::stdin();
     let key = if input.is_terminal() {
         let name = Preset::find(&args.provider).map_or(args.provider.as_str(), |preset| preset.name);
@@ -51,6 +53,7 @@ pub(crate) fn login(args: &LoginArgs) -> anyhow::Result<ExitCode> {
 /// Forgets a key.
 pub(crate) fn logout(args: &LogoutArgs) -> anyhow::Result<ExitCode> {
     let home = config::home().context("there is no home directory; set OPENOXIDE_HOME")?;
+    config::home::check(&home)?;
     match auth::store(&home, &args.provider, None)? {
         true => say(&format!("the key of {} is forgotten", args.provider)),
         false => say(&format!("no key of {} is stored", args.provider)),

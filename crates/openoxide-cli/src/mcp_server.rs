@@ -103,6 +103,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         );
     }
     let home = crate::config::home();
+    home.as_deref().map_or(Ok(()), crate::config::home::prepare_if_possible)?;
     let config = Config::load(global)?;
     let is_listening = args.http.listen.is_some();
     let watchdog = Watchdog::start(if is_listening { Input::Elsewhere } else { Input::Standard })?;
@@ -114,8 +115,9 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
     runtime.block_on(async {
         let cwd = crate::config::current_directory()?;
         let provider = config.chosen_provider(home.as_deref())?.provider();
-        let mut surroundings = crate::config::surroundings(home.clone());
-        surroundings.secrets = args.http.secret_files();
+        let mut surroundings = crate::config::places(Some(cwd.clone())).surroundings();
+        surroundings.secrets.extend(args.http.secret_files());
+        let child_env = config.child_env(&surroundings);
         let launcher = Launcher::new(exe, surroundings);
         let ceiling = args.ceiling(&config, &cwd)?;
         let mut core = CoreConfig::new(cwd, config.model_name(home.as_deref())?, provider, launcher);
@@ -129,7 +131,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         core.default_approval_policy = config.approval_policy();
         core.workspace_write = config.workspace_write();
         core.rules = config.rules().into();
-        core.child_env = config.child_env();
+        core.child_env = child_env;
         args.http.take_secrets(&mut core.child_env);
         core.user_instructions = home.as_ref().and_then(|home| std::fs::read_to_string(home.join("AGENTS.md")).ok());
         let is_kept = !args.ephemeral && config.history.persistence == Persistence::SaveAll;

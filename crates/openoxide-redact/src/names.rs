@@ -58,7 +58,7 @@ pub fn looks_secret(name: &str) -> bool {
 #[must_use]
 pub fn is_variable_name(text: &str) -> bool {
     /// From here on, letters and digits in one word are rather a key.
-    const LONG: usize = 16;
+    const LONG: usize = 12;
     let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && text.bytes().next().is_some_and(|first| !first.is_ascii_digit());
     let is_key = |word: &str| word.len() >= LONG && word.bytes().any(|byte| byte.is_ascii_digit());
