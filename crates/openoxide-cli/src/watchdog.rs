@@ -210,7 +210,7 @@ mod tests {
             if role().as_deref() == Some("arm") {
                 watchdog.arm();
             }
-            eprint!("hangs\n");
+            eprintln!("hangs");
             // Standard error may be locked by another thread as well.
             let _held = std::io::stderr().lock();
             block();

@@ -99,7 +99,7 @@ fn urls(text: &str) -> impl Iterator<Item = Url<'_>> {
             let colon = from + text[from..].find(':')?;
             let slashes = text[colon + 1..].bytes().take_while(|byte| matches!(byte, b'/' | b'\\')).count();
             let at = colon + 1 + slashes;
-            let before = text[from..colon].as_bytes();
+            let before = &text.as_bytes()[from..colon];
             // A scheme begins somewhere before; a clock's colon and a port's have digits there.
             let has_scheme = before.last().is_some_and(u8::is_ascii_alphanumeric)
                 && before.iter().rev().take_while(|byte| byte.is_ascii_alphanumeric()).any(u8::is_ascii_alphabetic);
