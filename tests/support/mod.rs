@@ -218,6 +218,11 @@ impl Server {
         self.stdin = None;
     }
 
+    /// Sends the server a signal.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// Ends the server with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();

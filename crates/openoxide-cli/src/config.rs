@@ -15,7 +15,7 @@ pub(crate) mod surroundings;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use openoxide_core::{ApprovalPolicy, CommandRule};
@@ -127,6 +127,14 @@ pub(crate) fn home() -> Option<PathBuf> {
 /// Places of the user, for work in a directory.
 pub(crate) fn places(workspace: Option<PathBuf>) -> Places {
     Places::new(home(), workspace, |name| std::env::var_os(name))
+}
+
+/// What the user tells the agent of every project: `AGENTS.md` in the home of OpenOxide. One that cannot be read is logged.
+pub(crate) fn user_instructions(home: &Path) -> Option<String> {
+    reading::read(&home.join("AGENTS.md"), None).unwrap_or_else(|error| {
+        tracing::warn!("{error:#}");
+        None
+    })
 }
 
 /// Whether a debugger may attach to this process: `OPENOXIDE_DUMPABLE=1`.

@@ -133,7 +133,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         core.rules = config.rules().into();
         core.child_env = child_env;
         args.http.take_secrets(&mut core.child_env);
-        core.user_instructions = home.as_ref().and_then(|home| std::fs::read_to_string(home.join("AGENTS.md")).ok());
+        core.user_instructions = home.as_ref().and_then(|home| crate::config::user_instructions(home));
         let is_kept = !args.ephemeral && config.history.persistence == Persistence::SaveAll;
         core.home = home.clone().filter(|_| is_kept);
         if let Some(bytes) = config.project_doc_max_bytes {

@@ -138,7 +138,8 @@ impl ProviderConfig {
             redactor.add_value(name, value);
         }
         if let Ok(url) = reqwest::Url::parse(self.base_url.trim()) {
-            redactor.add(url.password().unwrap_or_default());
+            // Without a password the name is the secret.
+            redactor.add(url.password().unwrap_or(url.username()));
             url.query_pairs().for_each(|(name, value)| redactor.add_value(&name, &value));
         }
         redactor

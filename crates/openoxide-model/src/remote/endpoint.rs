@@ -60,7 +60,7 @@ impl Endpoint {
         if !config.query_params.is_empty() {
             url.query_pairs_mut().extend_pairs(&config.query_params);
         }
-        Ok(Self { url, shown: shown.to_string(), headers: headers(config)? })
+        Ok(Self { url, shown: redact(shown.as_str()), headers: headers(config)? })
     }
 }
 
