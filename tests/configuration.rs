@@ -129,6 +129,8 @@ fn a_stored_key_chooses_its_provider_and_shows_nowhere() {
     assert!(detail.contains("stored key") && detail.contains("127.0.0.1:9"), "{detail}");
     assert!(!finding.to_string().contains("sk-secret"));
     assert!(!run(home.path(), &["login"], "\n").status.success(), "an empty key is none");
+    let mistaken = run(home.path(), &["login", "sk-secret-sk-secret"], "sk-secret\n");
+    assert!(!mistaken.status.success() && !err(&mistaken).contains("secret-"), "{}", err(&mistaken));
     assert!(out(&run(home.path(), &["logout", "anthropic"], "")).contains("forgotten"));
     assert_eq!(chosen(home.path())["what"], "provider offline");
 }

@@ -21,6 +21,12 @@ const MARK: &str = "OPENOXIDE_E2E_MARK";
 
 /// The program under test, with nothing of the caller's configuration.
 pub(crate) fn openoxide(home: &Path) -> Command {
+    // Whatever the umask is under which a test made these: what a group may write is refused.
+    for (path, mode) in [(home.to_path_buf(), 0o755), (home.join("config.toml"), 0o644)] {
+        if path.exists() {
+            std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        }
+    }
     let mut command = Command::new(env!("CARGO_BIN_EXE_openoxide"));
     command.env("OPENOXIDE_HOME", home).env_remove("NO_COLOR");
     command

@@ -243,7 +243,9 @@ mod tests {
 
     fn load(text: &str, overrides: &[&str]) -> anyhow::Result<Config> {
         let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join("config.toml"), text).unwrap();
+        let file = home.path().join("config.toml");
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
         let overrides: Vec<String> = overrides.iter().map(|pair| (*pair).to_owned()).collect();
         let sources = Sources { home: Some(home.path().to_path_buf()), overrides: &overrides, ..Sources::default() };
         Config::of(&layers::read(&sources)?)

@@ -27,6 +27,11 @@ pub(crate) struct LogoutArgs {
 
 /// Reads a key and stores it.
 pub(crate) fn login(args: &LoginArgs) -> anyhow::Result<ExitCode> {
+    if openoxide_redact::redact(&args.provider) != args.provider {
+        bail!(
+            "PROVIDER looks like a key, which is read from standard input; give the provider's id: openoxide login openai"
+        );
+    }
     let home = config::home().context("there is no home directory; set OPENOXIDE_HOME")?;
     // Before anybody types a key that could not be kept.
     config::home::prepare(&home)?;

@@ -1,6 +1,6 @@
 //! What is secret in a text, wherever it stands: logins and queries of URLs, keys by their form, masked keys.
 
-use crate::REDACTED;
+use crate::{REDACTED, looks_secret};
 
 /// How keys of well-known services begin, with the characters they have at least after that.
 const KEY_FORMS: [(&str, usize); 13] = [
@@ -30,10 +30,20 @@ pub fn redact(text: &str) -> String {
     replace_words(&text, is_word, |word| is_key(word) || is_masked(word))
 }
 
-/// Whether a value holds a URL with a login in it (`http://user:password@host`), or one that is nothing but its login's host.
+/// Schemes whose login is an account's name as long as it has no password.
+const ACCOUNTS: [&str; 3] = ["ssh", "git+ssh", "sftp"];
+
+/// Whether a value holds a URL with a login in it (`http://user:password@host`, `https://token@host`), or with a query parameter of
+/// a name that looks secret.
 #[must_use]
-pub fn holds_login(value: &str) -> bool {
-    urls(value).any(|url| login_of(url.rest).is_some())
+pub fn holds_secret(value: &str) -> bool {
+    urls(value).any(|url| {
+        let login = login_of(url.rest).map_or("", |length| &url.rest[..length]);
+        let is_account = ACCOUNTS.contains(&url.scheme) && !login.contains(':');
+        let query = url.rest.split_once('?').map_or("", |(_, query)| query);
+        let mut names = query.split(['&', ';']).filter_map(|pair| pair.split_once('=')).map(|(name, _)| name);
+        (!login.is_empty() && !is_account) || names.any(looks_secret)
+    })
 }
 
 /// Replaces each run of characters that `belongs` allows and `is_secret` finds.
@@ -85,6 +95,8 @@ fn is_masked(word: &str) -> bool {
 
 /// A URL within a text: where what follows `://` begins, and that.
 struct Url<'a> {
+    /// What stands before the colon.
+    scheme: &'a str,
     /// Its place in the text.
     at: usize,
     /// From behind the slashes to the end of the URL.
@@ -99,10 +111,10 @@ fn urls(text: &str) -> impl Iterator<Item = Url<'_>> {
             let colon = from + text[from..].find(':')?;
             let slashes = text[colon + 1..].bytes().take_while(|byte| matches!(byte, b'/' | b'\\')).count();
             let at = colon + 1 + slashes;
-            let before = &text.as_bytes()[from..colon];
-            // A scheme begins somewhere before; a clock's colon and a port's have digits there.
-            let has_scheme = before.last().is_some_and(u8::is_ascii_alphanumeric)
-                && before.iter().rev().take_while(|byte| byte.is_ascii_alphanumeric()).any(u8::is_ascii_alphabetic);
+            let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+            let scheme = from + text[from..colon].trim_end_matches(is_scheme).len();
+            // A clock's colon and a port's have digits there.
+            let has_scheme = text[scheme..colon].bytes().any(|byte| byte.is_ascii_alphabetic());
             if slashes < 2 || !has_scheme {
                 from = at;
                 continue;
@@ -110,7 +122,7 @@ fn urls(text: &str) -> impl Iterator<Item = Url<'_>> {
             let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>') || c.is_control();
             let length = text[at..].find(is_end).unwrap_or(text.len() - at);
             from = at + length;
-            return Some(Url { at, rest: &text[at..from] });
+            return Some(Url { scheme: &text[scheme..colon], at, rest: &text[at..from] });
         }
     })
 }
@@ -130,7 +142,7 @@ fn login_of(rest: &str) -> Option<usize> {
 fn without_logins(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
-    for Url { at, rest } in urls(text) {
+    for Url { at, rest, .. } in urls(text) {
         out.push_str(&text[done..at]);
         done = at + rest.len();
         let login = login_of(rest).unwrap_or(0);
@@ -193,12 +205,29 @@ mod tests {
     }
 
     #[test]
-    fn values_with_a_login_are_told() {
-        for value in ["http://u:p@proxy:3128", "https://key@sentry.example/1", "a,redis://:pw@h"] {
-            assert!(holds_login(value), "{value}");
+    fn values_with_a_secret_are_told() {
+        for value in [
+            "http://u:p@proxy:3128",
+            "https://key@sentry.example/1",
+            "a,redis://:pw@h",
+            "ssh://git:pw@host/a",
+            "postgres://h/d?sslmode=require&password=p",
+            "https://h/x?X-Amz-Credential=a",
+        ] {
+            assert!(holds_secret(value), "{value}");
         }
-        for value in ["http://proxy:3128", "user@host", "https://host/@x", "git@github.com:a/b.git", "", "::", "x://"] {
-            assert!(!holds_login(value), "{value}");
+        for value in [
+            "ssh://git@host/a.git",
+            "https://h/?page=2",
+            "http://proxy:3128",
+            "user@host",
+            "https://host/@x",
+            "git@github.com:a/b.git",
+            "",
+            "::",
+            "x://",
+        ] {
+            assert!(!holds_secret(value), "{value}");
         }
     }
 
@@ -211,7 +240,7 @@ mod tests {
 
         #[test]
         fn any_text_is_taken(text in ".{0,60}") {
-            let _ = (redact(&text), holds_login(&text));
+            let _ = (redact(&text), holds_secret(&text));
         }
     }
 }

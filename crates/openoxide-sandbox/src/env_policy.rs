@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use openoxide_redact::{holds_login, looks_secret};
+use openoxide_redact::{holds_secret, looks_secret};
 
 /// Where a command's environment starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -117,7 +117,7 @@ impl EnvPolicy {
             None => {
                 fits_any(&EXCLUDED, name)
                     || looks_secret(&name.to_string_lossy())
-                    || holds_login(&value.to_string_lossy())
+                    || holds_secret(&value.to_string_lossy())
                     || value.as_bytes().starts_with(FUNCTION)
             }
         }
@@ -130,7 +130,7 @@ impl EnvPolicy {
             None => {
                 let value = value.to_string_lossy();
                 let lower = value.to_ascii_lowercase();
-                holds_login(&value) || GIT_SECRETS.iter().any(|part| lower.contains(part))
+                holds_secret(&value) || GIT_SECRETS.iter().any(|part| lower.contains(part))
             }
         }
     }

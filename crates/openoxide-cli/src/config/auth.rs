@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn keys_are_kept_for_the_owner_alone_and_can_be_forgotten() {
-        let home = tempfile::tempdir().unwrap();
-        let home = home.path();
+        let dir = tempfile::tempdir().unwrap();
+        let home = &dir.path().join("home");
         assert!(store(home, "openai", Some("sk-1".into())).unwrap());
         assert!(store(home, "anthropic", Some("sk-2".into())).unwrap());
         assert_eq!(std::fs::metadata(file(home)).unwrap().permissions().mode() & 0o777, 0o600);
@@ -99,28 +99,28 @@ mod tests {
     #[test]
     fn logins_at_once_are_all_kept() {
         const LOGINS: usize = 20;
-        let home = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let home = &dir.path().join("home");
         let at_once = std::sync::Barrier::new(LOGINS);
         std::thread::scope(|scope| {
             for number in 0..LOGINS {
-                let (home, at_once) = (home.path(), &at_once);
+                let at_once = &at_once;
                 scope.spawn(move || {
                     at_once.wait();
                     assert!(store(home, &format!("p{number}"), Some("sk".into())).unwrap());
                 });
             }
         });
-        assert_eq!(read(home.path()).unwrap().len(), LOGINS);
+        assert_eq!(read(home).unwrap().len(), LOGINS);
     }
 
     #[test]
     fn keys_that_others_can_read_are_not_used() {
-        let home = tempfile::tempdir().unwrap();
-        store(home.path(), "openai", Some("sk-1".into())).unwrap();
-        std::fs::set_permissions(file(home.path()), std::fs::Permissions::from_mode(0o644)).unwrap();
-        for told in
-            [load(Some(home.path()), "openai").map(|_| ()), store(home.path(), "x", Some("y".into())).map(|_| ())]
-        {
+        let dir = tempfile::tempdir().unwrap();
+        let home = &dir.path().join("home");
+        store(home, "openai", Some("sk-1".into())).unwrap();
+        std::fs::set_permissions(file(home), std::fs::Permissions::from_mode(0o644)).unwrap();
+        for told in [load(Some(home), "openai").map(|_| ()), store(home, "x", Some("y".into())).map(|_| ())] {
             assert!(format!("{:#}", told.unwrap_err()).contains("chmod 600"));
         }
     }

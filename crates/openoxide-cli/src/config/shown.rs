@@ -1,7 +1,7 @@
 //! Configuration as people are shown it. What looks like a secret is judged by `openoxide-redact`; which keys can hold one is known
 //! here.
 
-use openoxide_redact::{REDACTED, holds_login, is_variable_name, looks_secret, redact};
+use openoxide_redact::{REDACTED, holds_secret, is_variable_name, looks_secret, redact};
 use toml::Value;
 
 use super::keys;
@@ -25,7 +25,7 @@ pub(crate) fn value(key: &str, value: &Value) -> Value {
         ["model_providers", _, "http_headers" | "query_params", ..] => true,
         // A key that nothing reads is often the one that another program wants the secret in.
         ["model_providers", _, ..] => !keys::is_known(names),
-        ["shell_environment_policy", "set", name] => looks_secret(name) || value.as_str().is_some_and(holds_login),
+        ["shell_environment_policy", "set", name] => looks_secret(name) || value.as_str().is_some_and(holds_secret),
         _ if keys::is_known(names) => false,
         _ => names.iter().any(|name| is_secret_name(name)),
     };
