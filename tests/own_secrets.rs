@@ -144,6 +144,30 @@ fn commands_of_an_ordinary_user_are_still_confined() {
     }
 }
 
+#[test]
+fn a_server_that_hides_itself_does_its_work() {
+    for user in users() {
+        let place = place_of(user);
+        let work = place.path().join("work");
+        std::fs::create_dir(&work).unwrap();
+        std::os::unix::fs::chown(&work, user, user).unwrap();
+        let (mut child, mut output) = serve(openoxide_of(user, place.path()));
+        initialize(&mut child, &mut output);
+        let params = json!({ "name": "openoxide", "arguments": {
+            "prompt": "create `a.txt` with `first`; run `cat a.txt > b.txt`; replace `first` by `second` in a.txt; read a.txt",
+            "cwd": work, "sandbox": "workspace-write", "approval_policy": "never",
+        }});
+        let answer = ask(&mut child, &mut output, "tools/call", &params);
+        let result = &answer["result"]["structuredContent"];
+        assert_eq!(result["status"], "completed", "{answer:#}");
+        assert_eq!(result["filesChanged"], json!(["a.txt", "b.txt"]), "{answer:#}");
+        let read = |name: &str| std::fs::read_to_string(work.join(name)).unwrap();
+        assert_eq!((read("a.txt").trim(), read("b.txt").trim()), ("second", "first"), "{answer:#}");
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+    }
+}
+
 /// `PR_GET_DUMPABLE` of another process, as the owner of its files tells.
 fn is_dumpable(pid: u32, owner: u32) -> bool {
     std::os::unix::fs::MetadataExt::uid(&Path::new(&format!("/proc/{pid}/environ")).metadata().unwrap()) == owner

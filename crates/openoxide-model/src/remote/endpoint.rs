@@ -1,5 +1,7 @@
 //! The address of a provider and the headers that go with each request, checked once.
 
+use std::fmt;
+
 use reqwest::{
     Url,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
@@ -13,12 +15,18 @@ use crate::{KeyHeader, ProviderConfig, WireApi, http::is_plain_loopback};
 const ANTHROPIC_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
 
 /// A checked address with its headers.
-#[derive(Debug)]
 pub(super) struct Endpoint {
     pub(super) url: Url,
     /// The URL without its query, for messages.
     pub(super) shown: String,
     pub(super) headers: HeaderMap,
+}
+
+// Written by hand: the URL may hold a login and a key.
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("url", &self.shown).field("headers", &self.headers).finish()
+    }
 }
 
 impl Endpoint {
@@ -192,6 +200,16 @@ mod tests {
             refused("http://h/v1", |config| drop(config.http_headers.insert("x-title".into(), "a".into()))),
             None
         );
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let endpoint = endpoint("http://user:hunter2@h/v1?key=hunter2", |config| {
+            config.query_params.insert("sig".into(), "hunter2".into());
+            config.http_headers.insert("x-up".into(), "hunter2".into());
+        });
+        let shown = format!("{endpoint:?}");
+        assert!(shown.contains("http://h/v1/responses") && !shown.contains("hunter2"), "{shown}");
     }
 
     #[test]
