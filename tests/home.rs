@@ -115,7 +115,7 @@ fn twenty_logins_at_once_are_kept_in_a_home_of_their_own() {
 }
 
 #[test]
-fn what_others_can_get_at_is_refused_with_the_mend() {
+fn what_others_can_get_at_is_refused_with_the_fix() {
     for house in House::all() {
         house.write("state/config.toml", "model = \"m\"\n", 0o644);
         house.write("state/auth.json", "{}", 0o600);
@@ -126,7 +126,7 @@ fn what_others_can_get_at_is_refused_with_the_mend() {
             assert!(output.status.success() || arguments == ["login"], "{arguments:?}: {}", said(&output));
             assert!(!said(&output).contains("chmod"), "{arguments:?}: {}", said(&output));
         }
-        for (name, good, bad, mend) in [
+        for (name, good, bad, fix) in [
             ("state", 0o700, 0o777, "chmod go-w"),
             ("state/config.toml", 0o644, 0o666, "chmod go-w"),
             ("state/auth.json", 0o600, 0o644, "chmod 600"),
@@ -134,10 +134,10 @@ fn what_others_can_get_at_is_refused_with_the_mend() {
         ] {
             let set = |mode| std::fs::set_permissions(house.at(name), std::fs::Permissions::from_mode(mode)).unwrap();
             set(bad);
-            let mend = format!("{mend} {}", house.at(name).display());
+            let fix = format!("{fix} {}", house.at(name).display());
             for arguments in commands.iter().chain(&[&["doctor"][..]]) {
                 let output = house.run(arguments);
-                assert!(!output.status.success() && said(&output).contains(&mend), "{arguments:?}: {}", said(&output));
+                assert!(!output.status.success() && said(&output).contains(&fix), "{arguments:?}: {}", said(&output));
             }
             assert_eq!(house.mode(name), bad, "nothing is changed without a word");
             set(good);

@@ -123,7 +123,7 @@ fn home() -> Vec<Finding> {
         what: what(),
         state: State::Fails,
         detail: fault.to_string(),
-        mend: Some(fault.mend.clone()),
+        mend: Some(fault.fix.clone()),
     };
     faults.iter().map(finding).collect()
 }

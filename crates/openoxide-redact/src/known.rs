@@ -1,4 +1,4 @@
-//! Known secrets, in the forms in which whoever was given them may repeat them.
+//! Known secrets, in every form in which a server that was given them may repeat them.
 
 use crate::text::{is_mask, redact, replace_words};
 use crate::{REDACTED, looks_secret};

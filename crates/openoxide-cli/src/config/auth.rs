@@ -58,7 +58,7 @@ pub(crate) fn store(home: &Path, provider: &str, key: Option<String>) -> anyhow:
     Ok(true)
 }
 
-/// Waits for other logins to be done. The file stays: whoever removed it would let two go on at once.
+/// Waits for other logins to be done. The file stays: removing it would let two logins go on at once.
 fn lock(home: &Path) -> std::io::Result<File> {
     let lock = File::options().create(true).truncate(false).write(true).mode(0o600).open(home.join("auth.lock"))?;
     lock.lock()?;

@@ -1,5 +1,5 @@
-//! The home of OpenOxide as a place that nobody else gets at: made for its owner alone, and judged as ssh judges its own. Whoever
-//! can write in it decides what the agent may do; whoever can read it has the keys.
+//! The home of OpenOxide as a place that nobody else gets at: made for its owner alone, and judged as ssh judges its own. Anyone
+//! who can write in it decides what the agent may do; anyone who can read it has the keys.
 
 use std::fmt;
 use std::fs::Metadata;
@@ -27,13 +27,13 @@ pub(crate) struct Fault {
     path: PathBuf,
     /// What is wrong, as words that follow the path.
     why: String,
-    /// The command that mends it.
-    pub(crate) mend: String,
+    /// The command that fixes it.
+    pub(crate) fix: String,
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}; run `{}`", self.path.display(), self.why, self.mend)
+        write!(f, "{} {}; run `{}`", self.path.display(), self.why, self.fix)
     }
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn prepare_if_possible(home: &Path) -> anyhow::Result<()> {
 /// Checks a home, which may be missing.
 ///
 /// # Errors
-/// The first thing that others can get at, with the command that mends it.
+/// The first thing that others can get at, with the command that fixes it.
 pub(crate) fn check(home: &Path) -> anyhow::Result<()> {
     match faults(home).into_iter().next() {
         Some(fault) => bail!("{fault}"),
@@ -96,9 +96,9 @@ pub(crate) fn fault_of(path: &Path, metadata: &Metadata, privacy: Privacy) -> Op
 fn judge(path: &Path, owner: u32, mode: u32, privacy: Privacy, user: u32) -> Option<Fault> {
     const OTHERS_WRITE: u32 = 0o022;
     const OTHERS: u32 = 0o077;
-    let fault = |why: String, mend: String| {
+    let fault = |why: String, fix: String| {
         let path = path.to_path_buf();
-        Some(Fault { mend: format!("{mend} {}", quoted(&path)), path, why })
+        Some(Fault { fix: format!("{fix} {}", quoted(&path)), path, why })
     };
     if owner != user && owner != 0 {
         let why = format!(
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_get_at_is_named_with_the_mend() {
+    fn what_others_can_get_at_is_named_with_the_fix() {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path();
         let at = |name: &str| if name.is_empty() { home.to_path_buf() } else { home.join(name) };
@@ -156,7 +156,7 @@ mod tests {
                 std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             }
         };
-        for (name, good, bad, mend) in [
+        for (name, good, bad, fix) in [
             ("", 0o755, 0o777, "chmod go-w"),
             ("config.toml", 0o644, 0o664, "chmod go-w"),
             ("auth.json", 0o600, 0o644, "chmod 600"),
@@ -166,8 +166,8 @@ mod tests {
             assert_eq!(faults(home), [], "{name}");
             set(name, bad);
             let told = format!("{:#}", check(home).unwrap_err());
-            let mend = format!("`{mend} {}`", at(name).display());
-            assert!(told.contains(&mend), "{told}");
+            let fix = format!("`{fix} {}`", at(name).display());
+            assert!(told.contains(&fix), "{told}");
             assert!(told.contains(&format!("{bad:04o}")), "{told}");
             set(name, good);
         }
@@ -178,7 +178,7 @@ mod tests {
         let path = Path::new("/x y/config.toml");
         let judged = |owner| judge(path, owner, 0o600, Privacy::WriteAlone, 1000);
         assert_eq!((judged(1000), judged(0)), (None, None));
-        assert_eq!(judged(1001).unwrap().mend, "chown 1000 '/x y/config.toml'");
+        assert_eq!(judged(1001).unwrap().fix, "chown 1000 '/x y/config.toml'");
         assert!(judge(path, 1000, 0o600, Privacy::Alone, 0).is_some(), "root obeys no other user's files");
     }
 }
