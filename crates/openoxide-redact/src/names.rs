@@ -1,7 +1,7 @@
 //! Names that look like those of secrets.
 
 /// Parts of names that hold secrets, wherever they stand in a name; upper case.
-const PARTS: [&str; 14] = [
+const PARTS: [&str; 15] = [
     "BEARER",
     "CONNECTION_STRING",
     "COOKIE",
@@ -9,6 +9,7 @@ const PARTS: [&str; 14] = [
     "DATABASE_URL",
     "JWT",
     "KEY",
+    "MNEMONIC",
     "PASSCODE",
     "PASSPHRASE",
     "PASSW",
@@ -19,11 +20,14 @@ const PARTS: [&str; 14] = [
 ];
 
 /// Words that make a name secret where they stand for themselves; upper case.
-const WORDS: [&str; 4] = ["AUTHORIZATION", "PASS", "PAT", "PWD"];
+const WORDS: [&str; 5] = ["AUTHORIZATION", "CRED", "CREDS", "PAT", "PWD"];
 
 /// Words that make a name secret where they are its last; upper case. A name that goes on tells of a session or of a means of
 /// authentication and holds neither: `XDG_SESSION_ID`, `SESSION_MANAGER`, `GIT_AUTH_TYPE`.
 const LAST_WORDS: [&str; 2] = ["AUTH", "SESSION"];
+
+/// Words that end in `PASS` and name no password; upper case. `ASKPASS` is a program that asks for one.
+const NO_PASSWORDS: [&str; 4] = ["ASKPASS", "BYPASS", "COMPASS", "TRESPASS"];
 
 /// Whole names that are secret and that no rule above tells; upper case.
 const WHOLE: [&str; 2] = ["SESSIONID", "SESSION_ID"];
@@ -51,7 +55,8 @@ pub fn looks_secret(name: &str) -> bool {
     let words: Vec<&str> = name.split('_').filter(|word| !word.is_empty()).collect();
     let is_of_desktop = words.len() > 1 && words.first().is_some_and(|first| DESKTOPS.contains(first));
     let is_last = words.last().is_some_and(|last| LAST_WORDS.contains(last));
-    words.iter().any(|word| WORDS.contains(word)) || (is_last && !is_of_desktop)
+    let is_password = |word: &str| word.ends_with("PASS") && !NO_PASSWORDS.contains(&word);
+    words.iter().any(|word| WORDS.contains(word) || is_password(word)) || (is_last && !is_of_desktop)
 }
 
 /// Whether a text can be the name of an environment variable and does not rather look like a key that was put in its place.
@@ -83,6 +88,9 @@ mod tests {
             "PGPASSFILE",
             "PGPASSWORD",
             "DB_PASS",
+            "SSHPASS",
+            "AWS_CREDS",
+            "MNEMONIC",
             "GITLAB_PAT",
             "PAT",
             "JWT",
@@ -132,6 +140,10 @@ mod tests {
             "CARGO_HOME",
             "BYPASS",
             "COMPASS",
+            "GIT_ASKPASS",
+            "SSH_ASKPASS",
+            "SCREDIT",
+            "PASSES",
             "HOME",
             "LANG",
             "VIRTUAL_ENV",
