@@ -46,6 +46,53 @@ fn config_tells_each_value_and_where_it_came_from() {
 }
 
 #[test]
+fn no_secret_of_the_configuration_is_shown() {
+    let home = tempfile::tempdir().unwrap();
+    let text = "openai_api_key = \"hunter2\"\nmodel_provider = \"x\"\nmodel = \"m\"\n\
+                [model_providers.x]\nbase_url = \"http://user:hunter2@127.0.0.1:9/v1?key=hunter2\"\n\
+                api_key = \"hunter2\"\nexperimental_bearer_token = \"hunter2\"\nenv_key = \"gsk_hunter2hunter2\"\n\
+                query_params = { sig = \"hunter2\" }\n\
+                [shell_environment_policy.set]\nGITHUB_TOKEN = \"hunter2\"\nEDITOR = \"vi\"\n\
+                [profiles.p.model_providers.y]\ntoken = \"hunter2\"\n";
+    std::fs::write(home.path().join("config.toml"), text).unwrap();
+    for arguments in [&["config"][..], &["config", "--json"], &["config", "-v", "-v"], &["doctor", "--providers"]] {
+        let output = run(home.path(), arguments, "");
+        let shown = out(&output) + &err(&output);
+        assert!(!shown.contains("hunter2"), "{arguments:?}: {shown}");
+        assert!(shown.contains("[redacted]@127.0.0.1:9"), "{arguments:?}: {shown}");
+        assert!(arguments[0] == "doctor" || shown.contains("vi"), "{arguments:?}: {shown}");
+    }
+    for (text, part) in [
+        ("[model_providers.x]\nbase_url = \"http://h\"\nenv_key = \"sk-hunter2\"\n", "env_key"),
+        ("[model_providers.x]\nhttp_headers = \"hunter2\"\n", "line 2, column 16"),
+        ("[model_providers.x]\napi_key = \"hunter2\n", "line 2"),
+    ] {
+        std::fs::write(home.path().join("config.toml"), text).unwrap();
+        for arguments in [&["config"][..], &["doctor"], &["mcp-server"]] {
+            let output = run(home.path(), arguments, "");
+            let shown = out(&output) + &err(&output);
+            assert!(!output.status.success() && shown.contains(part) && !shown.contains("hunter2"), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn a_key_does_not_go_over_plain_http_to_another_host() {
+    let home = tempfile::tempdir().unwrap();
+    // Nothing is asked of this address (RFC 5737): it is refused before.
+    let text = "model_provider = \"x\"\nmodel = \"m\"\n[model_providers.x]\nbase_url = \"http://192.0.2.1:9/v1\"\n";
+    std::fs::write(home.path().join("config.toml"), text).unwrap();
+    assert!(run(home.path(), &["login", "x"], "sk-hunter2\n").status.success());
+    let output = run(home.path(), &["doctor", "--providers", "--json"], "");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let finding = report["findings"].as_array().unwrap().last().unwrap();
+    let detail = finding["detail"].as_str().unwrap();
+    assert_eq!(finding["state"], "fail");
+    assert!(detail.contains("the API key of provider `x` would go to 192.0.2.1 over http://"), "{detail}");
+    assert!(detail.contains("model_providers.x.allow_plain_http = true") && !detail.contains("hunter2"), "{detail}");
+}
+
+#[test]
 fn what_is_wrong_is_told_with_its_place() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("config.toml");
@@ -82,6 +129,8 @@ fn a_stored_key_chooses_its_provider_and_shows_nowhere() {
     assert!(detail.contains("stored key") && detail.contains("127.0.0.1:9"), "{detail}");
     assert!(!finding.to_string().contains("sk-secret"));
     assert!(!run(home.path(), &["login"], "\n").status.success(), "an empty key is none");
+    let mistaken = run(home.path(), &["login", "sk-secret-sk-secret"], "sk-secret\n");
+    assert!(!mistaken.status.success() && !err(&mistaken).contains("secret-"), "{}", err(&mistaken));
     assert!(out(&run(home.path(), &["logout", "anthropic"], "")).contains("forgotten"));
     assert_eq!(chosen(home.path())["what"], "provider offline");
 }

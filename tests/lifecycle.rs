@@ -104,3 +104,16 @@ fn an_open_question_does_not_hold_up_the_end() {
     assert!(!cwd.path().join("asked.txt").exists());
     server.expect_nothing_left();
 }
+
+#[test]
+fn each_signal_ends_the_server_and_answers_what_is_open() {
+    use rustix::process::Signal;
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let cwd = tempfile::tempdir().unwrap();
+        let (mut server, call) = with_tree(&cwd);
+        server.signal(signal);
+        assert_eq!(server.result(call)["status"], "interrupted", "{signal:?}");
+        assert!(server.wait_exit().success(), "{signal:?}: the end is the graceful one");
+        server.expect_nothing_left();
+    }
+}

@@ -21,8 +21,48 @@ const MARK: &str = "OPENOXIDE_E2E_MARK";
 
 /// The program under test, with nothing of the caller's configuration.
 pub(crate) fn openoxide(home: &Path) -> Command {
+    // Whatever the umask is under which a test made these: what a group may write is refused.
+    for (path, mode) in [(home.to_path_buf(), 0o755), (home.join("config.toml"), 0o644)] {
+        if path.exists() {
+            std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        }
+    }
     let mut command = Command::new(env!("CARGO_BIN_EXE_openoxide"));
     command.env("OPENOXIDE_HOME", home).env_remove("NO_COLOR");
+    command
+}
+
+/// A user who is neither root nor known to the machine.
+pub(crate) const ORDINARY: u32 = 12_345;
+
+/// The users to test as: the one who runs the tests, and for root an ordinary one as well.
+pub(crate) fn users() -> Vec<Option<u32>> {
+    if rustix::process::geteuid().is_root() { vec![None, Some(ORDINARY)] } else { vec![None] }
+}
+
+/// A directory of a user, in which the program lies as `openoxide` so that the user can start it. It is not below /tmp, where every
+/// command may write.
+pub(crate) fn place_of(user: Option<u32>) -> tempfile::TempDir {
+    let place = tempfile::Builder::new().prefix("place-").tempdir_in("/var/tmp").unwrap();
+    std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let program = place.path().join("openoxide");
+    if std::fs::hard_link(env!("CARGO_BIN_EXE_openoxide"), &program).is_err() {
+        std::fs::copy(env!("CARGO_BIN_EXE_openoxide"), &program).unwrap();
+    }
+    std::os::unix::fs::chown(place.path(), user, user).unwrap();
+    place
+}
+
+/// The program in such a directory, started as its user, with the home of OpenOxide and the user's own home in it. Nothing of the
+/// caller's environment is passed on but the path.
+pub(crate) fn openoxide_of(user: Option<u32>, place: &Path) -> Command {
+    let mut command = Command::new(place.join("openoxide"));
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
+    command.env("HOME", place).env("OPENOXIDE_HOME", place.join("state")).current_dir(place);
+    if let Some(user) = user {
+        std::os::unix::process::CommandExt::uid(&mut command, user);
+        std::os::unix::process::CommandExt::gid(&mut command, user);
+    }
     command
 }
 
@@ -182,6 +222,11 @@ impl Server {
     /// Closes the server's input.
     pub(crate) fn close_input(&mut self) {
         self.stdin = None;
+    }
+
+    /// Sends the server a signal.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Ends the server with SIGKILL.

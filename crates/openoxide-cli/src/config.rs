@@ -5,13 +5,17 @@
 
 pub(crate) mod auth;
 pub(crate) mod ceiling;
+pub(crate) mod home;
 pub(crate) mod keys;
 pub(crate) mod layers;
 pub(crate) mod providers;
+mod reading;
+pub(crate) mod shown;
+pub(crate) mod surroundings;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use openoxide_core::{ApprovalPolicy, CommandRule};
@@ -22,6 +26,7 @@ use crate::Global;
 use ceiling::Limits;
 use layers::{Layer, Sources};
 use providers::ProviderTable;
+use surroundings::Places;
 
 /// The effective configuration.
 #[derive(Debug, Default, Deserialize)]
@@ -124,21 +129,31 @@ impl McpServerTable {
     }
 }
 
+/// The home of OpenOxide beneath that of the user, where no other is set.
+const DEFAULT_HOME: &str = ".openoxide";
+
 /// `$OPENOXIDE_HOME`, else `~/.openoxide`; `None` where there is no home directory either.
 pub(crate) fn home() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("OPENOXIDE_HOME").or_else(|| Some(set("HOME")?.join(".openoxide")))
+    set("OPENOXIDE_HOME").or_else(|| Some(set("HOME")?.join(DEFAULT_HOME)))
 }
 
-/// Places of the user that sandbox policies speak of.
-pub(crate) fn surroundings(state: Option<PathBuf>) -> Surroundings {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    Surroundings {
-        home: set("HOME"),
-        tmpdir: set("TMPDIR").filter(|path| path.is_absolute()),
-        state,
-        secrets: Vec::new(),
-    }
+/// Places of the user, for work in a directory.
+pub(crate) fn places(workspace: Option<PathBuf>) -> Places {
+    Places::new(home(), workspace, |name| std::env::var_os(name))
+}
+
+/// What the user tells the agent of every project: `AGENTS.md` in the home of OpenOxide. One that cannot be read is logged.
+pub(crate) fn user_instructions(home: &Path) -> Option<String> {
+    reading::read(&home.join("AGENTS.md"), None).unwrap_or_else(|error| {
+        tracing::warn!("{error:#}");
+        None
+    })
+}
+
+/// Whether a debugger may attach to this process: `OPENOXIDE_DUMPABLE=1`.
+pub(crate) fn stays_dumpable() -> bool {
+    std::env::var_os("OPENOXIDE_DUMPABLE").is_some_and(|value| value == "1")
 }
 
 /// What an environment variable holds.
@@ -152,11 +167,16 @@ pub(crate) fn current_directory() -> anyhow::Result<PathBuf> {
 }
 
 impl Config {
-    /// The environment of commands. Whatever holds a provider's key is left out, however it is called.
-    pub(crate) fn child_env(&self) -> BTreeMap<OsString, OsString> {
+    /// The environment of commands. Whatever holds a provider's key is left out, however it is called, and `TMPDIR` where it is
+    /// none that commands may write in.
+    pub(crate) fn child_env(&self, surroundings: &Surroundings) -> BTreeMap<OsString, OsString> {
+        const TMPDIR: &str = "TMPDIR";
         let mut env = self.shell_environment_policy.apply(std::env::vars_os());
         for name in self.model_providers.values().flat_map(ProviderTable::secret_variables) {
             env.remove(std::ffi::OsStr::new(name));
+        }
+        if surroundings.tmpdir.is_none() && !self.shell_environment_policy.set.contains_key(TMPDIR) {
+            env.remove(std::ffi::OsStr::new(TMPDIR));
         }
         env
     }
@@ -191,6 +211,7 @@ impl Config {
 
     /// The layers, the lowest first.
     pub(crate) fn layers(global: &Global) -> anyhow::Result<Vec<Layer>> {
+        home().as_deref().map_or(Ok(()), home::check)?;
         layers::read(&Sources {
             system: Some(PathBuf::from(layers::SYSTEM)),
             home: home(),
@@ -202,7 +223,10 @@ impl Config {
     }
 
     fn of(layers: &[Layer]) -> anyhow::Result<Self> {
-        let config: Self = layers::merged(layers).try_into().context("a -c value has the wrong type")?;
+        let merged = layers::merged(layers).try_into();
+        let config: Self = merged.map_err(|error: toml::de::Error| {
+            anyhow::anyhow!("a -c value has the wrong type: {}", shown::message(&error.to_string()))
+        })?;
         config.check()?;
         Ok(config)
     }
@@ -233,7 +257,9 @@ mod tests {
 
     fn load(text: &str, overrides: &[&str]) -> anyhow::Result<Config> {
         let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join("config.toml"), text).unwrap();
+        let file = home.path().join("config.toml");
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
         let overrides: Vec<String> = overrides.iter().map(|pair| (*pair).to_owned()).collect();
         let sources = Sources { home: Some(home.path().to_path_buf()), overrides: &overrides, ..Sources::default() };
         Config::of(&layers::read(&sources)?)
@@ -265,8 +291,10 @@ mod tests {
     #[test]
     fn the_variable_of_a_key_reaches_no_command() {
         let text = "[model_providers.x]\nbase_url = \"http://localhost/v1\"\nenv_key = \"PATH\"\n";
-        assert!(!load(text, &[]).unwrap().child_env().contains_key(std::ffi::OsStr::new("PATH")));
-        assert!(load("", &[]).unwrap().child_env().contains_key(std::ffi::OsStr::new("PATH")));
+        assert!(
+            !load(text, &[]).unwrap().child_env(&Surroundings::default()).contains_key(std::ffi::OsStr::new("PATH"))
+        );
+        assert!(load("", &[]).unwrap().child_env(&Surroundings::default()).contains_key(std::ffi::OsStr::new("PATH")));
     }
 
     #[test]

@@ -4,10 +4,9 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use serde_json::json;
-use toml::Value;
 
 use crate::Global;
-use crate::config::{Config, layers};
+use crate::config::{Config, layers, shown};
 
 /// Arguments of `openoxide config`.
 #[derive(Debug, clap::Args)]
@@ -27,7 +26,8 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global) -> anyhow::Result<ExitCode
     Config::load(global)?;
     let mut out = std::io::stdout().lock();
     let prefix = args.key.as_deref().unwrap_or_default();
-    let shown = layers::origins(&layers).into_iter().filter(|(key, _)| key.starts_with(prefix)).map(redact);
+    let shown = layers::origins(&layers).into_iter().filter(|(key, _)| key.starts_with(prefix));
+    let shown = shown.map(|(key, (value, from))| (key.clone(), (shown::value(&key, &value), from)));
     if args.json {
         let object: serde_json::Map<String, serde_json::Value> =
             shown.map(|(key, (value, from))| (key, json!({ "value": value, "from": from }))).collect();
@@ -38,11 +38,4 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global) -> anyhow::Result<ExitCode
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Headers and query parameters may hold secrets.
-fn redact((key, (value, from)): (String, (Value, String))) -> (String, (Value, String)) {
-    let may_be_secret = [".http_headers", ".query_params"].iter().any(|part| key.contains(part));
-    let value = if may_be_secret { Value::String("[redacted]".to_owned()) } else { value };
-    (key, (value, from))
 }

@@ -59,6 +59,8 @@ impl State {
 /// Looks and prints; the exit code is 1 where something fails.
 pub(crate) fn run(args: &DoctorArgs, global: &Global, exe: PathBuf) -> anyhow::Result<ExitCode> {
     let mut findings = configuration(global);
+    findings.extend(home());
+    findings.extend(temporary_directory());
     findings.extend(sandbox(exe)?);
     if args.providers {
         findings.extend(provider(global));
@@ -103,6 +105,35 @@ fn configuration(global: &Global) -> Vec<Finding> {
     vec![Finding { what: "configuration".to_owned(), state, detail, mend }]
 }
 
+/// Whether others can get at the home of OpenOxide.
+fn home() -> Vec<Finding> {
+    let Some(home) = config::home() else { return Vec::new() };
+    let what = || format!("home {}", home.display());
+    let faults = config::home::faults(&home);
+    if faults.is_empty() {
+        let (state, detail, mend) = match (home.exists(), config::home::is_listable(&home)) {
+            (false, _) => (State::Works, "is not there; it is made for you alone when it is needed", None),
+            (true, false) => (State::Works, "is yours alone", None),
+            (true, true) => (State::Note, "others can list it", Some(format!("chmod 700 {}", home.display()))),
+        };
+        return vec![Finding { what: what(), state, detail: detail.to_owned(), mend }];
+    }
+    let finding = |fault: &config::home::Fault| Finding {
+        what: what(),
+        state: State::Fails,
+        detail: fault.to_string(),
+        mend: Some(fault.fix.clone()),
+    };
+    faults.iter().map(finding).collect()
+}
+
+/// Where commands may put temporary files, if `TMPDIR` says something of it.
+fn temporary_directory() -> Option<Finding> {
+    let refused = config::places(config::current_directory().ok()).tmpdir().err()?;
+    let mend = "let TMPDIR name a directory of yours for temporary files, or unset it".to_owned();
+    Some(Finding { what: "TMPDIR".to_owned(), state: State::Note, detail: refused.to_string(), mend: Some(mend) })
+}
+
 /// What the configured provider says to a short request; nothing more is to be found where configuration is broken.
 fn provider(global: &Global) -> Option<Finding> {
     let config = Config::load(global).ok()?;
@@ -121,11 +152,11 @@ fn provider(global: &Global) -> Option<Finding> {
     };
     let key = match key {
         KeySource::None => "no key".to_owned(),
-        KeySource::Variable(name) => format!("key from {name}"),
+        KeySource::Variable(name) => format!("key from {}", config::shown::variable(&name)),
         KeySource::Stored => "stored key".to_owned(),
-        KeySource::Missing(name) => format!("no key in {name}"),
+        KeySource::Missing(name) => format!("no key in {}", config::shown::variable(&name)),
     };
-    let url = &provider.base_url;
+    let url = openoxide_redact::redact(&provider.base_url);
     let about = format!("{model} at {url} ({}, {key})", provider.wire_api.as_str());
     // One try, and not for long: a person waits.
     (provider.request_max_retries, provider.stream_max_retries) = (0, 0);
@@ -165,7 +196,7 @@ fn ask(provider: &dyn Provider, model: &str) -> Result<Duration, ModelError> {
 }
 
 fn sandbox(exe: PathBuf) -> anyhow::Result<Vec<Finding>> {
-    let launcher = Launcher::new(exe, config::surroundings(config::home()));
+    let launcher = Launcher::new(exe, config::places(None).surroundings());
     // A directory of its own, so that nothing depends on where this is run.
     let workspace = tempfile::tempdir()?;
     let mut findings = Vec::new();

@@ -27,7 +27,14 @@ pub(crate) struct LogoutArgs {
 
 /// Reads a key and stores it.
 pub(crate) fn login(args: &LoginArgs) -> anyhow::Result<ExitCode> {
+    if openoxide_redact::redact(&args.provider) != args.provider {
+        bail!(
+            "PROVIDER looks like a key, which is read from standard input; give the provider's id: openoxide login openai"
+        );
+    }
     let home = config::home().context("there is no home directory; set OPENOXIDE_HOME")?;
+    // Before anybody types a key that could not be kept.
+    config::home::prepare(&home)?;
     let input = std::io::stdin();
     let key = if input.is_terminal() {
         let name = Preset::find(&args.provider).map_or(args.provider.as_str(), |preset| preset.name);
@@ -51,6 +58,7 @@ pub(crate) fn login(args: &LoginArgs) -> anyhow::Result<ExitCode> {
 /// Forgets a key.
 pub(crate) fn logout(args: &LogoutArgs) -> anyhow::Result<ExitCode> {
     let home = config::home().context("there is no home directory; set OPENOXIDE_HOME")?;
+    config::home::check(&home)?;
     match auth::store(&home, &args.provider, None)? {
         true => say(&format!("the key of {} is forgotten", args.provider)),
         false => say(&format!("no key of {} is stored", args.provider)),

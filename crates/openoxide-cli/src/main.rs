@@ -15,6 +15,7 @@ mod rules_cmd;
 mod sandbox_cmd;
 mod threads_cmd;
 mod try_cmd;
+mod watchdog;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -87,6 +88,7 @@ enum Mode {
 fn main() -> ExitCode {
     // First of all, because this process may be the supervisor of one command.
     openoxide_sandbox::dispatch_helper();
+    openoxide_sandbox::hide_own_process(config::stays_dumpable());
     let cli = Cli::parse();
     let done = log::start(cli.global.verbose).and_then(|_logging| run(cli));
     let code = done.unwrap_or_else(|error| {

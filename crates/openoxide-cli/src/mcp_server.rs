@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use openoxide_core::{
     ApprovalPolicy, Ceiling, Config as CoreConfig, Interruption, JsonlStore, SandboxMode, ThreadManager, expire,
 };
 use openoxide_mcp_server::{ApprovalStrategy, OnEof, Server, ServerConfig, serve};
 use openoxide_sandbox::Launcher;
-use tokio::signal::unix::{SignalKind, signal};
 
 mod closed_output;
 mod http;
@@ -21,6 +20,7 @@ use crate::config::ceiling::{self, Limits};
 use crate::config::{Config, Fallback, HistoryTable, Persistence};
 use crate::rules_cmd::parse_policy;
 use crate::sandbox_cmd::parse_mode;
+use crate::watchdog::{Input, Watchdog};
 
 /// From the start to the first look for threads that are too old.
 const EXPIRY_DELAY: Duration = Duration::from_secs(5);
@@ -79,7 +79,7 @@ enum Compat {
     Codex,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Eof {
     Interrupt,
     Finish,
@@ -107,8 +107,19 @@ impl McpServerArgs {
 
 /// Serves until the client goes away.
 pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow::Result<ExitCode> {
+    if args.http.listen.is_some() && crate::config::stays_dumpable() {
+        bail!(
+            "OPENOXIDE_DUMPABLE=1 cannot be used with --listen: this process's memory holds its callers' secrets; unset it, \
+             or debug a server on the standard streams"
+        );
+    }
     let home = crate::config::home();
+    home.as_deref().map_or(Ok(()), crate::config::home::prepare_if_possible)?;
     let config = Config::load(global)?;
+    let is_listening = args.http.listen.is_some();
+    // With `finish` the end of input ends nothing by itself.
+    let ends_with_input = !is_listening && args.on_eof == Eof::Interrupt;
+    let watchdog = Watchdog::start(if ends_with_input { Input::Standard } else { Input::Elsewhere })?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).min(4))
         .enable_all()
@@ -117,8 +128,9 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
     runtime.block_on(async {
         let cwd = crate::config::current_directory()?;
         let provider = config.chosen_provider(home.as_deref())?.provider();
-        let mut surroundings = crate::config::surroundings(home.clone());
-        surroundings.secrets = args.http.secret_files();
+        let mut surroundings = crate::config::places(Some(cwd.clone())).surroundings();
+        surroundings.secrets.extend(args.http.secret_files());
+        let child_env = config.child_env(&surroundings);
         let launcher = Launcher::new(exe, surroundings);
         let ceiling = args.ceiling(&config, &cwd)?;
         let mut core = CoreConfig::new(cwd, config.model_name(home.as_deref())?, provider, launcher);
@@ -132,9 +144,9 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         core.default_approval_policy = config.approval_policy();
         core.workspace_write = config.workspace_write();
         core.rules = config.rules().into();
-        core.child_env = config.child_env();
+        core.child_env = child_env;
         args.http.take_secrets(&mut core.child_env);
-        core.user_instructions = home.as_ref().and_then(|home| std::fs::read_to_string(home.join("AGENTS.md")).ok());
+        core.user_instructions = home.as_ref().and_then(|home| crate::config::user_instructions(home));
         let is_kept = !args.ephemeral && config.history.persistence == Persistence::SaveAll;
         core.home = home.clone().filter(|_| is_kept);
         if let Some(bytes) = config.project_doc_max_bytes {
@@ -189,17 +201,24 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
             on_trace: on_trace(),
         });
         match &args.http.listen {
-            Some(address) => http::serve(address, &args.http, agent, stopped()?).await,
+            Some(address) => http::serve(address, &args.http, agent, watchdog.asked()).await,
             None => {
-                let stopped = stopped()?;
                 let stop = async {
                     // Cancel-safe: a signal stays counted, and a closed output stays closed.
                     tokio::select! {
-                        () = stopped => Interruption::ServerStopped,
-                        () = closed_output::noticed() => Interruption::ConnectionLost,
+                        () = watchdog.asked() => Interruption::ServerStopped,
+                        () = closed_output::noticed() => {
+                            watchdog.arm();
+                            Interruption::ConnectionLost
+                        }
                     }
                 };
-                serve(tokio::io::stdin(), tokio::io::stdout(), agent, stop).await;
+                let (stdin, stdout) = (tokio::io::stdin(), tokio::io::stdout());
+                match args.on_eof {
+                    Eof::Interrupt => serve(watchdog.watching(stdin), stdout, agent, stop).await,
+                    // Open calls take as long as they take.
+                    Eof::Finish => serve(stdin, stdout, agent, stop).await,
+                }
                 Ok(())
             }
         }
@@ -238,19 +257,4 @@ fn expire_later(core: &CoreConfig, history: &HistoryTable) {
             tokio::time::sleep(EXPIRY_ROUND).await;
         }
     });
-}
-
-/// Ready when the process is told to end, or its terminal has gone.
-fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
-    Ok(async move {
-        // All are cancel-safe: a signal stays counted until it is received.
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hang_up.recv() => {}
-        }
-    })
 }

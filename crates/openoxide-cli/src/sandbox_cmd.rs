@@ -36,7 +36,7 @@ pub(crate) fn parse_mode(text: &str) -> Result<SandboxMode, String> {
 
 /// Runs the command; the exit code is its own.
 pub(crate) fn run(args: SandboxArgs, global: &Global, exe: PathBuf) -> anyhow::Result<ExitCode> {
-    let home = config::home();
+    config::home().as_deref().map_or(Ok(()), config::home::prepare_if_possible)?;
     let config = Config::load(global)?;
     let current = config::current_directory()?;
     let workspace = args.cwd.map_or_else(|| current.clone(), |cwd| current.join(cwd));
@@ -46,11 +46,13 @@ pub(crate) fn run(args: SandboxArgs, global: &Global, exe: PathBuf) -> anyhow::R
     let workspace = workspace.canonicalize().context("the workspace cannot be resolved")?;
     let mode = args.sandbox.unwrap_or(config.sandbox_mode());
     let policy = SandboxPolicy::new(mode, workspace.clone(), config.workspace_write());
-    let launcher = Launcher::new(exe, config::surroundings(home));
+    let surroundings = config::places(Some(workspace.clone())).surroundings();
+    let env = config.child_env(&surroundings);
+    let launcher = Launcher::new(exe, surroundings);
     let exit = launcher.run_attached(CommandSpec {
         argv: args.command,
         cwd: workspace,
-        env: config.child_env(),
+        env,
         tty: false,
         policy,
         output_limit: DEFAULT_OUTPUT_LIMIT,

@@ -4,6 +4,8 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
+use openoxide_redact::Redactor;
+
 use crate::{FactOverrides, ModelError, Secret};
 
 /// The dialect a provider speaks.
@@ -89,6 +91,8 @@ pub struct ProviderConfig {
     pub base_url: String,
     /// The dialect.
     pub wire_api: WireApi,
+    /// Whether a key or another secret may go over `http` to a host that is not this one. Default false: each call then fails.
+    pub allow_plain_http: bool,
     /// Sent in `key_header` when present.
     pub api_key: Option<Secret>,
     /// Where the key goes. Default: as the dialect has it.
@@ -124,6 +128,23 @@ pub struct ProviderConfig {
 }
 
 impl ProviderConfig {
+    /// Everything secret that is sent to this provider, and that it may therefore repeat.
+    pub(crate) fn redactor(&self) -> Redactor {
+        let mut redactor = Redactor::default();
+        if let Some(key) = &self.api_key {
+            redactor.add(key.expose());
+        }
+        for (name, value) in self.http_headers.iter().chain(&self.query_params) {
+            redactor.add_value(name, value);
+        }
+        if let Ok(url) = reqwest::Url::parse(self.base_url.trim()) {
+            // Without a password the name is the secret.
+            redactor.add(url.password().unwrap_or(url.username()));
+            url.query_pairs().for_each(|(name, value)| redactor.add_value(&name, &value));
+        }
+        redactor
+    }
+
     /// A provider with every default, no key and no extra headers.
     pub fn new(id: impl Into<String>, base_url: impl Into<String>) -> Self {
         let id = id.into();
@@ -132,6 +153,7 @@ impl ProviderConfig {
             id,
             base_url: base_url.into(),
             wire_api: WireApi::Responses,
+            allow_plain_http: false,
             api_key: None,
             key_header: KeyHeader::ByDialect,
             missing_key: None,
@@ -157,8 +179,9 @@ impl fmt::Debug for ProviderConfig {
         f.debug_struct("ProviderConfig")
             .field("id", &self.id)
             .field("name", &self.name)
-            .field("base_url", &self.base_url)
+            .field("base_url", &openoxide_redact::redact(&self.base_url))
             .field("wire_api", &self.wire_api)
+            .field("allow_plain_http", &self.allow_plain_http)
             .field("api_key", &self.api_key)
             .field("key_header", &self.key_header)
             .field("missing_key", &self.missing_key)
@@ -193,7 +216,7 @@ mod tests {
 
     #[test]
     fn debug_shows_no_secret() {
-        let mut config = ProviderConfig::new("x", "http://127.0.0.1:1/v1");
+        let mut config = ProviderConfig::new("x", "http://user:sk-login@127.0.0.1:1/v1?key=sk-query");
         config.api_key = Some(Secret::new("sk-key"));
         config.http_headers.insert("x-token".into(), "sk-header".into());
         config.query_params.insert("sig".into(), "sk-query".into());

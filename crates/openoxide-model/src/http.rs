@@ -110,7 +110,7 @@ fn make(kind: Kind) -> Result<reqwest::Client, reqwest::Error> {
 }
 
 /// Whether `url` is plain HTTP to this machine, spelled as an address or `localhost`.
-fn is_plain_loopback(url: &Url) -> bool {
+pub(crate) fn is_plain_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
     url.scheme() == "http"

@@ -1,9 +1,12 @@
 //! Which environment a command gets: a pure function of a policy and the parent's variables. Reading those is the
-//! command line's part; the result goes into [`crate::CommandSpec`].
+//! command line's part; the result goes into [`crate::CommandSpec`]. What looks like a secret is judged by
+//! `openoxide-redact`.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+
+use openoxide_redact::{holds_secret, looks_secret};
 
 /// Where a command's environment starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -24,27 +27,27 @@ pub enum Inherit {
 pub struct EnvPolicy {
     /// What is taken from the parent.
     pub inherit: Inherit,
-    /// Names to leave out, where `*` stands for any characters and `?` for one; case does not matter.
-    pub exclude: Vec<String>,
+    /// Names to leave out, where `*` stands for any characters and `?` for one; case does not matter. `None` stands for what is
+    /// built in: names that look secret, values with a login in a URL, functions that a shell has exported, and names that reach
+    /// agents of the user or load code into every program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exclude: Option<Vec<String>>,
     /// Variables that are set last, whatever was excluded.
     pub set: BTreeMap<String, String>,
 }
 
-/// Names that hold secrets, reach agents of the user, or load code into every program.
-const EXCLUDED: [&str; 12] = [
-    "*KEY*",
-    "*TOKEN*",
-    "*SECRET*",
-    "*PASSW*",
-    "*CREDENTIAL*",
-    "*COOKIE*",
-    "SSH_AUTH_SOCK",
-    "DBUS_*",
-    "DOCKER_HOST",
-    "LD_*",
-    "BASH_ENV",
-    "ENV",
-];
+/// Names that reach agents of the user or load code into every program, as patterns. `BASH_FUNC_ls%%` is a function that takes the
+/// place of `ls`.
+const EXCLUDED: [&str; 7] = ["SSH_AUTH_SOCK", "DBUS_*", "DOCKER_HOST", "LD_*", "BASH_ENV", "BASH_FUNC_*", "ENV"];
+
+/// How a shell of before 2014 exports a function, whatever its name.
+const FUNCTION: &[u8] = b"() {";
+
+/// Settings of git that say together what they say: git refuses a count without its keys, so all of these pass or none.
+const GIT_SETTINGS: [&str; 4] = ["GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_*", "GIT_CONFIG_VALUE_*", "GIT_CONFIG_PARAMETERS"];
+
+/// Parts of git's settings that hold a secret: `http.<url>.extraHeader`, `credential.helper`. Lower case.
+const GIT_SECRETS: [&str; 2] = ["extraheader", "credential"];
 
 /// Output is read by a program: nothing waits at a pager or colours its lines.
 const SET: [(&str, &str); 8] = [
@@ -71,7 +74,7 @@ impl Default for EnvPolicy {
     fn default() -> Self {
         Self {
             inherit: Inherit::All,
-            exclude: EXCLUDED.map(str::to_owned).to_vec(),
+            exclude: None,
             set: SET.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         }
     }
@@ -80,28 +83,61 @@ impl Default for EnvPolicy {
 impl EnvPolicy {
     /// The environment of a command below a parent with these variables.
     ///
-    /// Names that cannot be passed on (empty, or with `=` in them) are left out.
+    /// Names that cannot be passed on (empty, or with `=` in them) are left out. Of git's settings in variables all pass or none.
     pub fn apply(&self, parent: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap<OsString, OsString> {
+        let (git, others): (Vec<_>, Vec<_>) =
+            parent.filter(|(name, _)| self.inherits(name)).partition(|(name, _)| fits_any(&GIT_SETTINGS, name));
         let mut env: BTreeMap<OsString, OsString> =
-            parent.filter(|(name, _)| !name.is_empty() && self.passes(name)).collect();
+            others.into_iter().filter(|(name, value)| !self.excludes(name, value)).collect();
+        if !git.iter().any(|(name, value)| self.excludes_git(name, value)) {
+            env.extend(git);
+        }
         for (name, value) in &self.set {
             env.insert(name.into(), value.into());
         }
         env
     }
 
-    fn passes(&self, name: &OsStr) -> bool {
+    fn inherits(&self, name: &OsStr) -> bool {
         let bytes = name.as_bytes();
         let is_inherited = match self.inherit {
             Inherit::All => true,
-            Inherit::Core => CORE.iter().any(|pattern| matches(pattern.as_bytes(), bytes)),
+            Inherit::Core => fits_any(&CORE, name),
             Inherit::None => false,
         };
         is_inherited
+            && !bytes.is_empty()
             && !bytes.contains(&b'=')
             && !STALE.iter().any(|stale| stale.as_bytes() == bytes)
-            && !self.exclude.iter().any(|pattern| matches(pattern.as_bytes(), bytes))
     }
+
+    fn excludes(&self, name: &OsStr, value: &OsStr) -> bool {
+        match &self.exclude {
+            Some(patterns) => fits_any(patterns, name),
+            None => {
+                fits_any(&EXCLUDED, name)
+                    || looks_secret(&name.to_string_lossy())
+                    || holds_secret(&value.to_string_lossy())
+                    || value.as_bytes().starts_with(FUNCTION)
+            }
+        }
+    }
+
+    /// Whether one of [`GIT_SETTINGS`] is to stay behind, and all others with it. `KEY` in their names says nothing.
+    fn excludes_git(&self, name: &OsStr, value: &OsStr) -> bool {
+        match &self.exclude {
+            Some(patterns) => fits_any(patterns, name),
+            None => {
+                let value = value.to_string_lossy();
+                let lower = value.to_ascii_lowercase();
+                holds_secret(&value) || GIT_SECRETS.iter().any(|part| lower.contains(part))
+            }
+        }
+    }
+}
+
+fn fits_any(patterns: &[impl AsRef<str>], name: &OsStr) -> bool {
+    patterns.iter().any(|pattern| matches(pattern.as_ref().as_bytes(), name.as_bytes()))
 }
 
 /// Whether a name fits a pattern of letters, `*` and `?`, in time linear in the name for each star.
@@ -164,15 +200,87 @@ mod tests {
             "LD_PRELOAD",
             "LD_LIBRARY_PATH",
             "BASH_ENV",
+            "BASH_FUNC_ls%%",
             "ENV",
+            "MYSQL_PWD",
+            "PGPASSFILE",
+            "GITLAB_PAT",
+            "SERVICE_JWT",
+            "BEARER",
+            "MY_SESSION",
+            "DATABASE_URL",
+            "SLACK_WEBHOOK",
         ];
         assert_eq!(kept(&EnvPolicy::default(), &secrets), Vec::<String>::new());
     }
 
     #[test]
     fn ordinary_variables_stay() {
-        let ordinary = ["CARGO_HOME", "ENVIRONMENT", "HOME", "LANG", "MY_ENV", "PATH", "VIRTUAL_ENV"];
+        let ordinary = [
+            "CARGO_HOME",
+            "DESKTOP_SESSION",
+            "ENVIRONMENT",
+            "GIT_AUTHOR_NAME",
+            "HOME",
+            "LANG",
+            "MY_ENV",
+            "PATH",
+            "SESSION_MANAGER",
+            "VIRTUAL_ENV",
+            "XDG_SESSION_ID",
+        ];
         assert_eq!(kept(&EnvPolicy::default(), &ordinary), ordinary);
+    }
+
+    fn kept_of(policy: &EnvPolicy, variables: &[(&str, &str)]) -> Vec<String> {
+        let env = policy.apply(variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
+        let names = env.keys().map(|name| name.to_string_lossy().into_owned());
+        names.filter(|name| !policy.set.contains_key(name)).collect()
+    }
+
+    #[test]
+    fn values_with_a_login_and_functions_stay_behind_whatever_their_name() {
+        let variables = [
+            ("HTTP_PROXY", "http://user:pw@proxy:3128"),
+            ("PIP_INDEX_URL", "https://__token__:abc@pypi.example/simple"),
+            ("greet", "() { echo hello; }"),
+            ("https_proxy", "http://proxy:3128"),
+            ("UV_INDEX_URL", "https://pypi.example/simple"),
+            ("NOTE", "() is a pair of parentheses"),
+        ];
+        assert_eq!(kept_of(&EnvPolicy::default(), &variables), ["NOTE", "UV_INDEX_URL", "https_proxy"]);
+        let all = EnvPolicy { exclude: Some(vec!["NOTE".to_owned()]), ..EnvPolicy::default() };
+        assert_eq!(kept_of(&all, &variables).len(), 5, "what is given takes the place of what is built in");
+    }
+
+    #[test]
+    fn gits_settings_pass_all_or_none() {
+        let of = |key: &'static str, value: &'static str| {
+            [
+                ("GIT_CONFIG_COUNT", "2"),
+                ("GIT_CONFIG_KEY_0", "safe.directory"),
+                ("GIT_CONFIG_VALUE_0", "*"),
+                ("GIT_CONFIG_KEY_1", key),
+                ("GIT_CONFIG_VALUE_1", value),
+                ("GIT_CONFIG_GLOBAL", "/etc/gitconfig"),
+            ]
+        };
+        let policy = EnvPolicy::default();
+        assert_eq!(kept_of(&policy, &of("core.pager", "cat")).len(), 6);
+        for (key, value) in [
+            ("http.https://github.com/.extraheader", "AUTHORIZATION: basic abc"),
+            ("credential.helper", "!echo password=x"),
+            ("url.https://user:pw@host/.insteadOf", "https://host/"),
+        ] {
+            assert_eq!(kept_of(&policy, &of(key, value)), ["GIT_CONFIG_GLOBAL"], "{key}");
+        }
+        assert_eq!(kept_of(&policy, &[("GIT_CONFIG_PARAMETERS", "'http.extraHeader=x'")]), Vec::<String>::new());
+        let without = EnvPolicy { exclude: Some(vec!["*KEY*".to_owned()]), ..policy };
+        assert_eq!(
+            kept_of(&without, &of("core.pager", "cat")),
+            ["GIT_CONFIG_GLOBAL"],
+            "a count without keys breaks git"
+        );
     }
 
     #[test]

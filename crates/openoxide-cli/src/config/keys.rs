@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 /// Every key, dotted; `*` stands for one name of the user's, and a last `**` for whatever follows.
-pub(crate) const KNOWN: [&str; 54] = [
+pub(crate) const KNOWN: [&str; 55] = [
     "approval_policy",
     "compact_prompt",
     "history.max_age_days",
@@ -29,6 +29,7 @@ pub(crate) const KNOWN: [&str; 54] = [
     "model_context_window",
     "model_max_output_tokens",
     "model_provider",
+    "model_providers.*.allow_plain_http",
     "model_providers.*.base_url",
     "model_providers.*.connect_timeout_ms",
     "model_providers.*.env_http_headers.*",
@@ -103,6 +104,11 @@ fn visit<'a>(table: &'a DeTable<'_>, path: &mut Vec<&'a str>, text: &str, found:
     }
 }
 
+/// Whether something reads the key, or one above it.
+pub(crate) fn is_known(path: &[&str]) -> bool {
+    (1..=path.len()).any(|length| matches!(known(&path[..length]), Known::Key))
+}
+
 enum Known {
     /// The key itself, or below one whose names are the user's.
     Key,
@@ -135,7 +141,8 @@ pub(crate) fn nearest(key: &str) -> &'static str {
     KNOWN.into_iter().min_by_key(distance).unwrap_or("model")
 }
 
-fn place(text: &str, offset: usize) -> (usize, usize) {
+/// Line and column of a byte, both from 1.
+pub(crate) fn place(text: &str, offset: usize) -> (usize, usize) {
     let before = &text[..offset.min(text.len())];
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)

@@ -8,10 +8,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
+use openoxide_redact::redact;
 use toml::{Table, Value};
 
-use super::{Config, keys};
+use super::home::Privacy;
+use super::{Config, keys, reading, shown};
 
 /// Where the machine's configuration is.
 pub(crate) const SYSTEM: &str = "/etc/openoxide/config.toml";
@@ -50,9 +52,9 @@ pub(crate) struct Sources<'a> {
 /// A file that cannot be read or parsed, a value of the wrong type, a profile that does not exist, a malformed override.
 pub(crate) fn read(sources: &Sources<'_>) -> anyhow::Result<Vec<Layer>> {
     let mut layers = Vec::new();
-    layers.extend(sources.system.as_deref().and_then(|path| file(path).transpose()).transpose()?);
+    layers.extend(sources.system.as_deref().and_then(|path| file(path, None).transpose()).transpose()?);
     let user = sources.home.as_ref().map(|home| home.join("config.toml"));
-    layers.extend(user.as_deref().and_then(|path| file(path).transpose()).transpose()?);
+    layers.extend(user.as_deref().and_then(|path| file(path, Some(Privacy::WriteAlone)).transpose()).transpose()?);
     let so_far = merged(&layers);
     let configured = so_far.get("profile").and_then(Value::as_str).map(str::to_owned);
     if let Some(name) = sources.profile.map(str::to_owned).or(configured) {
@@ -125,22 +127,25 @@ fn lay_over(below: &mut Table, above: &Table) {
 }
 
 /// Reads one file; `None` where it does not exist.
-fn file(path: &Path) -> anyhow::Result<Option<Layer>> {
+fn file(path: &Path, privacy: Option<Privacy>) -> anyhow::Result<Option<Layer>> {
+    reading::read(path, privacy)?.map(|text| layer(path, &text)).transpose()
+}
+
+/// A file's text as a layer.
+fn layer(path: &Path, text: &str) -> anyhow::Result<Layer> {
     let shown = path.display();
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(error).context(format!("cannot read {shown}")),
+    // Parsed by itself, so that an error points into the file. The line is not quoted: it may hold a key.
+    let invalid = |error: toml::de::Error| {
+        let at = error.span().map(|span| keys::place(text, span.start));
+        let at = at.map(|(line, column)| format!("line {line}, column {column}: ")).unwrap_or_default();
+        anyhow::anyhow!("{shown} is not valid: {at}{}", shown::message(error.message()))
     };
-    // Parsed by itself, so that an error points into the file.
-    toml::from_str::<Config>(&text).with_context(|| format!("{shown} is not valid"))?;
-    let table: Table = text.parse().with_context(|| format!("{shown} is not valid"))?;
-    for keys::Unknown { key, nearest, line, column } in keys::unknown(&text) {
+    toml::from_str::<Config>(text).map_err(invalid)?;
+    let table: Table = text.parse().map_err(invalid)?;
+    for keys::Unknown { key, nearest, line, column } in keys::unknown(text) {
         tracing::warn!("{shown}:{line}:{column}: unknown key {key:?} is ignored; the nearest known key is {nearest:?}");
     }
-    Ok(Some(Layer { name: shown.to_string(), table }))
+    Ok(Layer { name: shown.to_string(), table })
 }
 
 fn profile(table: &Table, name: &str) -> anyhow::Result<Layer> {
@@ -151,7 +156,8 @@ fn profile(table: &Table, name: &str) -> anyhow::Result<Layer> {
         bail!("no profile {name:?} is configured; known: {known}. Add a table [profiles.{name}] to config.toml");
     };
     let shown = format!("profile {name}");
-    Table::try_into::<Config>(found.clone()).with_context(|| format!("{shown} is not valid"))?;
+    Table::try_into::<Config>(found.clone())
+        .map_err(|error| anyhow::anyhow!("{shown} is not valid: {}", shown::message(&error.to_string())))?;
     Ok(Layer { name: shown, table: found.clone() })
 }
 
@@ -162,12 +168,16 @@ fn project(user: &Table, directory: &Path) -> anyhow::Result<Option<Layer>> {
         let level = projects.and_then(|projects| projects.get(at.to_str()?)?.get("trust_level")?.as_str());
         level == Some("trusted")
     };
-    let Some(root) = directory.ancestors().find(|at| at.join(PROJECT).is_file()) else { return Ok(None) };
+    // Nothing of a project is opened before it is known to be trusted.
+    let Some(root) = directory.ancestors().find(|at| at.join(PROJECT).symlink_metadata().is_ok()) else {
+        return Ok(None);
+    };
     if !is_trusted(root) {
         tracing::info!("{} is not read: its project is not trusted", root.join(PROJECT).display());
         return Ok(None);
     }
-    let Some(mut layer) = file(&root.join(PROJECT))? else { return Ok(None) };
+    let Some(text) = reading::read_beneath(root, Path::new(PROJECT))? else { return Ok(None) };
+    let mut layer = layer(&root.join(PROJECT), &text)?;
     for key in NOT_FOR_PROJECTS {
         if layer.table.remove(key).is_some() {
             tracing::warn!("{}: {key} is ignored; a project cannot set it", layer.name);
@@ -179,7 +189,7 @@ fn project(user: &Table, directory: &Path) -> anyhow::Result<Option<Layer>> {
 /// Applies `dotted.key=value`. The value is TOML, or else a plain string.
 fn apply_override(table: &mut Table, pair: &str) -> anyhow::Result<()> {
     let Some((key, value)) = pair.split_once('=') else {
-        bail!("-c {pair:?} has no '='; write key=value, for instance -c model=\"name\"");
+        bail!("-c {:?} has no '='; write key=value, for instance -c model=\"name\"", redact(pair));
     };
     let value = format!("value = {value}")
         .parse::<Table>()
@@ -189,13 +199,13 @@ fn apply_override(table: &mut Table, pair: &str) -> anyhow::Result<()> {
     let mut parts: Vec<&str> = key.trim().split('.').collect();
     let last = parts.pop().unwrap_or_default();
     if last.is_empty() || parts.iter().any(|part| part.is_empty()) {
-        bail!("-c {pair:?} has an empty key; write key=value with dots between the parts of the key");
+        bail!("-c {key:?} has an empty key; write key=value with dots between the parts of the key");
     }
     let mut at = table;
     for part in parts {
         let entry = at.entry(part).or_insert_with(|| Value::Table(Table::new()));
         let Some(inner) = entry.as_table_mut() else {
-            bail!("-c {pair:?}: {part:?} is a value and has no keys below it");
+            bail!("-c {key:?}: {part:?} is a value and has no keys below it");
         };
         at = inner;
     }
@@ -210,6 +220,7 @@ mod tests {
     fn write(path: &Path, text: &str) {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     }
 
     #[test]
@@ -263,6 +274,47 @@ mod tests {
         assert!(fails("[profiles.a]\n", Some("b"), &[]).contains("known: a"));
         assert!(fails("[profiles.a]\nmax_steps = \"x\"\n", Some("a"), &[]).contains("profile a"));
         assert!(fails("", None, &["nonsense"]).contains("no '='"));
-        assert!(fails("", None, &[".x=1"]).contains("empty key"));
+        assert!(fails("", None, &[".x=hunter2"]).contains("empty key"));
+        for (text, overrides) in [
+            ("[model_providers.x]\nhttp_headers = \"hunter2\"\n", &[][..]),
+            ("[model_providers.x]\napi_key = \"hunter2\n", &[]),
+            ("[profiles.p.model_providers.x]\nhttp_headers = \"hunter2\"\n", &[]),
+            ("", &[".x=hunter2"]),
+            ("", &["a=1", "a.b=hunter2"]),
+            ("", &["sk-hunter2hunter2"]),
+        ] {
+            let told = fails(text, text.contains("profiles").then_some("p"), overrides);
+            assert!(!told.contains("hunter2"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_projects_file_is_its_own_and_never_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().canonicalize().unwrap();
+        let (home, work) = (place.join("home"), place.join("work"));
+        write(&place.join("other/.openoxide/config.toml"), "model = \"hijack\"\n");
+        write(
+            &home.join("config.toml"),
+            &format!("[projects.{:?}]\ntrust_level = \"trusted\"\n", work.to_str().unwrap()),
+        );
+        std::fs::create_dir(&work).unwrap();
+        let read = |home: &Path| {
+            let sources = Sources { home: Some(home.into()), project: Some(work.clone()), ..Sources::default() };
+            super::read(&sources).map_err(|error| format!("{error:#}"))
+        };
+        std::os::unix::fs::symlink("../other/.openoxide", work.join(".openoxide")).unwrap();
+        let told = read(&home).unwrap_err();
+        assert!(told.contains("work/.openoxide/config.toml") && told.contains("leads out of the project"), "{told}");
+        let untrusting = place.join("untrusting");
+        std::fs::create_dir(&untrusting).unwrap();
+        assert_eq!(read(&untrusting).unwrap().len(), 0, "what is not trusted is not looked into");
+
+        std::fs::remove_file(work.join(".openoxide")).unwrap();
+        std::fs::create_dir(work.join(".openoxide")).unwrap();
+        let fifo = work.join(".openoxide/config.toml");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        assert!(read(&home).unwrap_err().contains("no regular file"));
+        assert_eq!(read(&untrusting).unwrap().len(), 0);
     }
 }

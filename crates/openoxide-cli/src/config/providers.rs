@@ -9,7 +9,7 @@ use anyhow::bail;
 use openoxide_model::{HttpClient, HttpProvider, Offline, Preset, Provider, ProviderConfig, Secret};
 use serde::Deserialize;
 
-use super::{Config, auth};
+use super::{Config, auth, shown};
 
 /// The id of the stand-in that needs nothing.
 pub(crate) const OFFLINE: &str = "offline";
@@ -21,6 +21,7 @@ pub(crate) struct ProviderTable {
     name: Option<String>,
     base_url: Option<String>,
     wire_api: Option<String>,
+    allow_plain_http: bool,
     env_key: Option<String>,
     http_headers: BTreeMap<String, String>,
     env_http_headers: BTreeMap<String, String>,
@@ -46,6 +47,16 @@ impl ProviderTable {
             wire_api
                 .parse::<openoxide_model::WireApi>()
                 .map_err(|error| anyhow::anyhow!("model_providers.{id}.wire_api: {error}"))?;
+        }
+        for name in self.secret_variables() {
+            let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            if name.is_empty() || !is_name {
+                bail!(
+                    "model_providers.{id}.env_key and env_http_headers name environment variables (letters, digits and _), and \
+                     what stands there is not shown, since it may be a key; put the name there, and store a key with \
+                     `openoxide login {id}`"
+                );
+            }
         }
         if self.base_url.is_none() && Preset::find(id).is_none() {
             bail!("model_providers.{id}.base_url is missing; give the URL that requests are made below");
@@ -157,7 +168,7 @@ impl Config {
                         KeySource::Stored
                     }
                     None => {
-                        config.missing_key = Some(variable.clone());
+                        config.missing_key = Some(shown::variable(&variable).to_owned());
                         KeySource::Missing(variable)
                     }
                 },
@@ -186,6 +197,7 @@ impl Config {
         {
             config.base_url = base_url;
         }
+        config.allow_plain_http = table.allow_plain_http;
         config.name = table.name.unwrap_or_else(|| config.name.clone());
         config.http_headers = table.http_headers;
         for (header, variable) in table.env_http_headers {

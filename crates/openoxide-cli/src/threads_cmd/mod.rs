@@ -111,6 +111,7 @@ struct DeleteArgs {
 /// Does what is asked.
 pub(crate) fn run(args: ThreadsArgs) -> anyhow::Result<ExitCode> {
     let home = config::home().context("there is no home directory; set OPENOXIDE_HOME")?;
+    config::home::check(&home)?;
     let (store, aside) = (JsonlStore::new(&home), JsonlStore::archived(&home));
     let mut out = std::io::stdout().lock();
     match args.what {

@@ -87,7 +87,8 @@ impl Failure {
             Some(to) => format!("redirected to {to}, which is not followed; put the final address into base_url"),
             None => status.canonical_reason().unwrap_or("no reason given").to_lowercase(),
         });
-        let message = without_key(config, message);
+        let message = without_secrets(config, &message);
+        let code = code.map(|code| without_secrets(config, &code));
         let cause = Cause::read(Some(status.as_u16()), code.as_deref(), &message);
         let after = asked_delay(status, headers).or_else(|| delay_in(&message));
         let wait = Wait::new(cause, after);
@@ -121,7 +122,7 @@ impl Failure {
             End::Incomplete { cause, reason: Some(reason) } => Some(Self::fatal(ModelError::Incomplete {
                 provider: config.id.clone(),
                 cause: *cause,
-                reason: without_key(config, reason.clone()),
+                reason: without_secrets(config, reason),
             })),
             End::Incomplete { reason: None, .. } => Some(Self::retry(
                 Budget::Stream,
@@ -133,7 +134,8 @@ impl Failure {
 
     /// An error object within a good response.
     fn from_error(config: &ProviderConfig, code: Option<String>, message: String) -> Self {
-        let message = without_key(config, message);
+        let message = without_secrets(config, &message);
+        let code = code.map(|code| without_secrets(config, &code));
         // Gateways put the status they got themselves there.
         let status = code.as_deref().and_then(|code| code.parse().ok()).filter(|status| (400..600).contains(status));
         let cause = Cause::read(status, code.as_deref(), &message);
@@ -173,14 +175,9 @@ impl Wait {
     }
 }
 
-/// Some servers repeat the key they were given.
-fn without_key(config: &ProviderConfig, message: String) -> String {
-    match &config.api_key {
-        Some(key) if key.expose().len() >= 8 && message.contains(key.expose()) => {
-            message.replace(key.expose(), "[redacted]")
-        }
-        _ => message,
-    }
+/// Some servers repeat what they were given, whole, encoded or masked.
+fn without_secrets(config: &ProviderConfig, message: &str) -> String {
+    config.redactor().redact(message)
 }
 
 /// The code and the message of an error body in any of the forms providers use.
@@ -269,6 +266,33 @@ mod tests {
         }
         let redirect = status(307, &[("location", "https://elsewhere/")], "").error.to_string();
         assert!(redirect.contains("https://elsewhere/"), "{redirect}");
+    }
+
+    #[test]
+    fn what_was_sent_is_not_repeated_in_any_form() {
+        let mut config = config();
+        config.base_url = "http://user:pass-of-url@x/v1".into();
+        config.http_headers.insert("x-upstream".into(), "Bearer upstream-of-header".into());
+        config.query_params.insert("sig".into(), "signature-of-query".into());
+        for body in [
+            "sk-12345678",
+            "Incorrect key: sk-1****5678",
+            "Incorrect key: sk-SECRET-KEY****cdef",
+            "c2stMTIzNDU2Nzg= and dTpzay0xMjM0NTY3OA==",
+            "pass-of-url, upstream-of-header, signature-of-query",
+            "see https://user:pw@elsewhere/?key=upstream",
+        ] {
+            let failure = Failure::from_status(&config, StatusCode::BAD_REQUEST, &HeaderMap::new(), body.as_bytes());
+            let ended = End::Failed { code: Some(body.into()), message: body.into() };
+            let ended = Failure::from_end(&config, "u", &ended).unwrap();
+            for told in [format!("{} {:?}", failure.error, failure.error), format!("{} {:?}", ended.error, ended.error)]
+            {
+                assert!(told.contains("[redacted]"), "{body}: {told}");
+                for part in ["1234", "5678", "cdef", "c2st", "MTIz", "pass-of", "upstream", "signature", "pw@"] {
+                    assert!(!told.contains(part), "{body}: {told}");
+                }
+            }
+        }
     }
 
     #[test]

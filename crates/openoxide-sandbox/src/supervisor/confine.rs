@@ -83,6 +83,8 @@ fn confined(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> R
         let what = format!("{} alone cannot hold `{}`", request.backend.as_str(), mode.as_str());
         return Err(Failure::unavailable(what, Errno::NOTSUP));
     }
+    // A copy of a process that hides cannot write its own maps; one that confines nothing has no need to.
+    crate::own_process::become_dumpable();
     match request.backend {
         Backend::Namespaces => namespaces::start(request, null, control),
         Backend::Bubblewrap => bubblewrap::start(request, null, control),
