@@ -320,7 +320,7 @@ mod tests {
             ("[sandbox_workspace_write]\nnetwork = true", "network"),
             ("[mcp_server]\nallow_roots = [\"x\"]", "allow_roots"),
             ("[mcp_server]\napproval_fallback = \"yes\"", "auto-within-policy"),
-            ("[mcp_server]\nwrite_timeout_sec = 0", "write_timeout_sec"),
+            ("[mcp_server]\nwrite_timeout_sec = 0", "line 2, column 21: invalid value: integer `0`"),
         ] {
             let error = format!("{:#}", load(text, &[]).map(|_| ()).unwrap_err());
             assert!(error.contains(part), "{text}: {error}");
