@@ -41,6 +41,7 @@ pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
             .iter()
             .map(|denial| DenialReport { what: denial.what.clone(), reason: denial.reason.as_str().to_owned() })
             .collect(),
+        warnings: result.warnings.clone(),
         ..of_thread(thread)
     };
     tool_result(era, &output, status == CallStatus::Failed)
@@ -109,6 +110,7 @@ fn blank(thread_id: String) -> ToolOutput {
         thread_usage: None,
         duration_ms: None,
         denials: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) const KNOWN: [&str; 52] = [
     "compact_prompt",
     "history.max_age_days",
     "history.max_bytes",
+    "history.max_load_bytes",
     "history.persistence",
     "max_steps",
     "max_turn_seconds",

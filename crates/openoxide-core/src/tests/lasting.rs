@@ -36,7 +36,7 @@ async fn what_was_approved_for_a_thread_is_approved_after_a_restart() {
 
     let manager = restarted(&bench);
     let Entrance::Line(ticket) = manager.enter(id) else { panic!("it is not in memory") };
-    let mut thread = Watched::new(ticket.open().await.0.unwrap());
+    let mut thread = Watched::new(ticket.open(Duration::ZERO).await.0.unwrap());
     assert_eq!(thread.thread.result_of(first.turn_id).unwrap().content, "done");
     assert_eq!(thread.thread.config().approval_policy, ApprovalPolicy::Untrusted);
     thread.prompt("again");
@@ -82,20 +82,29 @@ async fn idle_threads_leave_memory_and_come_back() {
     tokio::time::sleep(Duration::from_secs(20 * 60)).await;
     assert!(bench.manager.in_memory(id).is_none());
     let Entrance::Line(ticket) = bench.manager.enter(id) else { panic!("it is not in memory") };
-    let (thread, _pass) = ticket.open().await;
+    let (thread, _pass) = ticket.open(Duration::ZERO).await;
     let mut thread = Watched::new(thread.unwrap());
     thread.prompt("two");
     assert_eq!(thread.ended().await.content, "re: two");
     assert_eq!(thread.history().iter().filter(|line| line.starts_with("User: ")).count(), 2);
 }
 
-#[tokio::test]
-async fn a_thread_that_is_kept_in_memory_alone_never_leaves_it() {
-    let bench = Bench::with(vec![], |config| config.limits.idle_thread = Some(Duration::ZERO));
+#[tokio::test(start_paused = true)]
+async fn a_thread_that_is_kept_in_memory_alone_expires_and_its_commands_end() {
+    let calls = vec![("exec_command", r#"{"cmd":"sleep","yield_time_ms":250}"#.to_owned())];
+    let bench = Bench::with(vec![Say::Calls(calls), Say::Text("left")], |config| {
+        config.limits.idle_thread = Some(Duration::from_secs(60));
+    });
     let mut thread = bench.thread(ApprovalPolicy::Never);
     thread.prompt("one");
     thread.ended().await;
-    assert!(!thread.thread.is_idle_since(Duration::ZERO));
+    let id = thread.thread.id();
+    let sessions = Arc::downgrade(&thread.thread.sessions);
+    drop(thread);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(sessions.upgrade().is_none(), "the commands end with their registry");
+    let error = bench.manager.get_or_load(id).err().unwrap();
+    assert!(matches!(error, CoreError::ThreadExpired { .. }), "{error}");
     assert!(matches!(bench.manager.get_or_load(crate::ThreadId::new()), Err(CoreError::ThreadNotFound { .. })));
 }
 

@@ -186,15 +186,14 @@ async fn what_is_announced_is_in_the_rollout_already() {
 }
 
 #[tokio::test]
-async fn a_rollout_that_cannot_be_written_fails_the_turn_with_the_mend() {
+async fn a_thread_whose_first_line_cannot_be_written_is_not_announced() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("sessions"), "in the way").unwrap();
     let bench = Bench::with(vec![], |config| config.home = Some(home.path().into()));
     let mut thread = bench.thread(ApprovalPolicy::Never);
-    thread.prompt("one");
-    let failed = thread.ended().await;
-    assert_eq!(failed.status, TurnStatus::Failed);
-    assert!(failed.content.contains("rollout cannot be written"), "{failed:?}");
+    let refused = thread.thread.submit(Op::UserInput { text: "one".into() });
+    assert!(matches!(refused, Err(CoreError::Rollout { .. })), "{refused:?}");
+    assert!(thread.thread.attach().snapshot.running.is_none() && thread.history().is_empty());
     std::fs::remove_file(home.path().join("sessions")).unwrap();
     thread.prompt("two");
     assert_eq!(thread.ended().await.content, "re: two");

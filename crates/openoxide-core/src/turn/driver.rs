@@ -4,7 +4,6 @@
 //! all it takes to stop following something.
 
 use std::collections::VecDeque;
-use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,7 +21,7 @@ use super::state::{Budget, Outcome, TurnState};
 use super::step::{Action, CallIndex, CallOutcome, Input, Prepared};
 use crate::approvals::{Question, Rules};
 use crate::diff::TurnDiff;
-use crate::rollout::{EventRecord, RolloutItem, TurnContext};
+use crate::rollout::TurnContext;
 use crate::thread::{Carried, StartedTurn, TurnStart};
 use crate::thread_state::ContextDue;
 use crate::tools::{self, Plan, ToolContext};
@@ -127,11 +126,8 @@ impl<'a> Driver<'a> {
         let mut actions = Vec::new();
         let mut interrupted = false;
         let prompt = std::mem::take(&mut self.turn.text);
-        let begun = self.begin();
+        self.begin();
         self.ready.push_back(Input::Start(prompt));
-        if let Err(error) = begun {
-            self.ready.push_front(Input::Broken(rollout_failure(&error)));
-        }
         loop {
             let input = match self.ready.pop_front() {
                 Some(input) => input,
@@ -140,14 +136,10 @@ impl<'a> Driver<'a> {
             self.state.handle(input, &mut actions);
             let mut ended = None;
             for action in actions.drain(..) {
-                let Action::End(status) = action else {
-                    let Err(error) = self.perform(action) else { continue };
-                    // What was to follow rests on what could not be written.
-                    self.ready.clear();
-                    self.ready.push_back(Input::Broken(rollout_failure(&error)));
-                    break;
-                };
-                ended = self.seal(status);
+                match action {
+                    Action::End(status) => ended = self.seal(status),
+                    action => self.perform(action),
+                }
             }
             if let Some((status, left_over)) = ended {
                 return self.into_parts(status, left_over);
@@ -162,22 +154,21 @@ impl<'a> Driver<'a> {
     }
 
     /// Writes what the turn runs with and, ahead of a thread's first prompt, what the model is to know.
-    fn begin(&mut self) -> io::Result<()> {
+    fn begin(&mut self) {
         let (thread, config) = (self.thread, self.thread.config());
-        thread.record(&RolloutItem::TurnContext(TurnContext {
+        thread.record_turn(TurnContext {
             turn_id: self.turn.turn_id,
             cwd: config.cwd.clone(),
             model: config.model.clone(),
             sandbox: config.sandbox,
             approval_policy: config.approval_policy,
-        }))?;
+        });
         let (items, warnings) = context::due(self.context_due, &thread.core.config, thread.core.shell, config);
         for message in warnings {
             thread.hub.emit(Event::Warning { turn_id: self.turn.turn_id, message });
         }
-        items.into_iter().try_for_each(|item| thread.append(item))?;
+        items.into_iter().for_each(|item| thread.append(item));
         thread.context_sent();
-        Ok(())
     }
 
     /// Waits for the next thing to happen.
@@ -226,22 +217,20 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn perform(&mut self, action: Action) -> io::Result<()> {
+    fn perform(&mut self, action: Action) {
         match action {
-            Action::Append(item) => self.thread.append(item)?,
+            Action::Append(item) => self.thread.append(item),
             Action::TakeSteers => {
                 for text in self.thread.take_steers() {
-                    self.thread.append(HistoryItem::Message { role: Role::User, text })?;
+                    self.thread.append(HistoryItem::Message { role: Role::User, text });
                 }
             }
             Action::Emit(event) => self.thread.hub.emit(event),
             Action::RequestModel => self.request(),
-            Action::Remember(approval) => {
-                self.thread.record(&RolloutItem::EventMsg(EventRecord::Remembered { approval }))?;
-            }
+            Action::Remember(approval) => self.thread.grant(approval),
             Action::DropModel => (self.stream, self.asking) = (None, tracing::Span::none()),
             Action::Summarise => self.summarise(),
-            Action::Compact(summary) => self.compact(&summary)?,
+            Action::Compact(summary) => self.compact(&summary),
             Action::Prepare(call) => self.prepare(call),
             Action::Ask(questions) => self.ask(questions),
             Action::Run(call, item_id) => self.run_call(call, item_id),
@@ -259,7 +248,6 @@ impl<'a> Driver<'a> {
             }
             Action::End(_) => {}
         }
-        Ok(())
     }
 
     /// `None` when the turn goes on after all.
@@ -306,10 +294,10 @@ impl<'a> Driver<'a> {
     }
 
     /// Lets a summary take the history's place. What a thread begins with is read anew: it may have changed.
-    fn compact(&self, summary: &str) -> io::Result<()> {
+    fn compact(&self, summary: &str) {
         let (core, config) = (&self.thread.core, self.thread.config());
         let (beginning, _) = context::due(ContextDue::Everything, &core.config, core.shell, config);
-        self.thread.replace_history(compact::compacted(beginning, &self.thread.history(), summary))
+        self.thread.replace_history(compact::compacted(beginning, &self.thread.history(), summary));
     }
 
     fn context(&self, call: CallIndex) -> ToolContext {
@@ -430,11 +418,4 @@ async fn poll_some<F: Future + Unpin>(future: Option<F>) -> F::Output {
         Some(future) => future.await,
         None => std::future::pending().await,
     }
-}
-
-fn rollout_failure(error: &io::Error) -> String {
-    format!(
-        "the thread's rollout cannot be written ({error}), so the turn was stopped; check the free space and the \
-         permissions of the sessions directory"
-    )
 }

@@ -137,14 +137,6 @@ impl TurnState {
                 self.prompts.extend(texts);
                 self.next_step(actions);
             }
-            // Comes even after the end was decided: what decided it may be what could not be written.
-            (phase, Input::Broken(message)) => {
-                self.failure = Some(message);
-                match phase {
-                    Phase::Stopping(_) => self.phase = Phase::Stopping(TurnStatus::Failed),
-                    _ => self.stop(TurnStatus::Failed, actions),
-                }
-            }
             (Phase::Ended(_), _) => {}
             (Phase::Stopping(status), Input::CallDone(index, outcome)) => {
                 self.finish_call(index, outcome, actions);

@@ -50,8 +50,6 @@ pub(crate) enum Input {
     CallDone(CallIndex, CallOutcome),
     /// Somebody ends the turn.
     Interrupt,
-    /// Something the turn cannot do without does not work; says what and what to do.
-    Broken(String),
 }
 
 /// What a call comes down to.
