@@ -48,7 +48,9 @@ pub enum CoreError {
         max: u64,
     },
     /// The first line of the rollout cannot be read.
-    #[error("the first line of the rollout of thread {id} is damaged, so that its directory, limits and owner are not known")]
+    #[error(
+        "the first line of the rollout of thread {id} is damaged, so that its directory, limits and owner are not known"
+    )]
     ThreadDamaged {
         /// The thread.
         id: ThreadId,

@@ -167,7 +167,9 @@ fn busy(store: &JsonlStore, id: ThreadId, error: std::io::Error) -> anyhow::Erro
         return anyhow::Error::new(error).context(format!("thread {id}"));
     }
     let holder = store.holder(id).map_or_else(|| "another process".to_owned(), |holder| holder.to_string());
-    anyhow::anyhow!("thread {id} is in use by {holder}; wait until that is done, or interrupt or close the thread there")
+    anyhow::anyhow!(
+        "thread {id} is in use by {holder}; wait until that is done, or interrupt or close the thread there"
+    )
 }
 
 /// The thread whose id begins so.

@@ -15,9 +15,7 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 use super::lock::{self, ThreadLock};
-use super::{
-    Fate, Holder, Reading, RolloutLine, Stamp, StoredThread, Syncer, ThreadStore, ThreadWriter, read,
-};
+use super::{Fate, Holder, Reading, RolloutLine, Stamp, StoredThread, Syncer, ThreadStore, ThreadWriter, read};
 use crate::ThreadId;
 
 /// How long a server may have a deleted thread in memory and still be told so.

@@ -28,7 +28,8 @@ impl ThreadLock {
             DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         }
         loop {
-            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+            let file =
+                OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
             flock(&file, FlockOperation::NonBlockingLockExclusive)?;
             // Whoever held it before may have removed the file in between: then this locks nothing that others see.
             let ours = file.metadata()?;

@@ -63,9 +63,8 @@ fn parse(bytes: &[u8]) -> Parsed {
     };
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return Parsed::Damaged(error) };
     // The types are known by what reading them says, so that no second list of them can fall behind.
-    let is_unknown = |word: &Value| {
-        word.as_str().is_some_and(|word| error.starts_with(&format!("unknown variant `{word}`")))
-    };
+    let is_unknown =
+        |word: &Value| word.as_str().is_some_and(|word| error.starts_with(&format!("unknown variant `{word}`")));
     if is_unknown(&value["type"]) || is_unknown(&value["payload"]["type"]) {
         return Parsed::Unknown;
     }
@@ -173,7 +172,8 @@ fn last_compacted(file: &File, length: u64, max_bytes: u64) -> io::Result<Option
             let read = file.read_at(&mut head, line)?;
             let head = &head[..read];
             if let Some(found) = compacted.take() {
-                if has(head, b"\"type\":\"event_msg\"") && has(head, b"\"type\":\"checkpoint\"") && is_good(file, line)? {
+                if has(head, b"\"type\":\"event_msg\"") && has(head, b"\"type\":\"checkpoint\"") && is_good(file, line)?
+                {
                     return Ok(Some(line));
                 }
                 lone = lone.or(Some(found));

@@ -289,8 +289,7 @@ fn missing_on_disk(state: &State, disk: &Restored) -> Vec<RolloutItem> {
     let results = known.filter(|result| !is_there(result.turn_id));
     let results = results.map(|result| RolloutItem::EventMsg(EventRecord::turn_ended(result)));
     let granted = state.granted.iter().filter(|approval| !disk.granted.contains(approval));
-    let granted =
-        granted.map(|approval| RolloutItem::EventMsg(EventRecord::Remembered { approval: approval.clone() }));
+    let granted = granted.map(|approval| RolloutItem::EventMsg(EventRecord::Remembered { approval: approval.clone() }));
     items.chain(granted).chain(results).collect()
 }
 
@@ -359,9 +358,7 @@ impl State {
                 input_tokens: total.input_tokens.saturating_sub(own.input_tokens),
                 cached_input_tokens: total.cached_input_tokens.saturating_sub(own.cached_input_tokens),
                 output_tokens: total.output_tokens.saturating_sub(own.output_tokens),
-                reasoning_output_tokens: total
-                    .reasoning_output_tokens
-                    .saturating_sub(own.reasoning_output_tokens),
+                reasoning_output_tokens: total.reasoning_output_tokens.saturating_sub(own.reasoning_output_tokens),
             }
         });
         let results = self.results.iter().map(|result| EventRecord::turn_ended(result)).collect();

@@ -127,8 +127,8 @@ impl Thread {
 
     /// Notes what was approved for the rest of the thread.
     pub(crate) fn grant(&self, approval: RememberedApproval) {
-        let is_written = lock(&self.rollout)
-            .append(&RolloutItem::EventMsg(EventRecord::Remembered { approval: approval.clone() }));
+        let is_written =
+            lock(&self.rollout).append(&RolloutItem::EventMsg(EventRecord::Remembered { approval: approval.clone() }));
         let mut state = lock(&self.state);
         state.granted.push(approval);
         if !is_written {
@@ -290,7 +290,11 @@ impl Thread {
         let next = self.start_next(state);
         if next.is_none() {
             let is_kept = lock(&self.rollout).behind().is_none() && !lock(&self.rollout).is_ephemeral();
-            if is_abandoned && is_first && is_kept && let Some(manager) = self.manager.upgrade() {
+            if is_abandoned
+                && is_first
+                && is_kept
+                && let Some(manager) = self.manager.upgrade()
+            {
                 manager.forget(self.id);
             }
             if state.closed {
