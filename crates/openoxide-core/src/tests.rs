@@ -3,6 +3,7 @@
 mod approvals;
 mod budgets;
 mod commands;
+mod faults;
 mod lasting;
 mod reading;
 mod support;

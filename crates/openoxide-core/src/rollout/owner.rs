@@ -11,8 +11,8 @@ use std::sync::Arc;
 use super::{Holder, RolloutItem, RolloutLine, SessionMeta, Stamp, Syncer, ThreadStore, ThreadWriter};
 
 /// Bytes of lines that wait for a disk that does not take them. Beyond it they are given up for the thread's state as a
-/// whole, which is in memory anyway.
-const MAX_BACKLOG: usize = 32 << 20;
+/// whole, which is in memory anyway. Little for tests, which would have to write as much.
+const MAX_BACKLOG: usize = if cfg!(test) { 64 << 10 } else { 32 << 20 };
 
 /// See the module.
 pub(crate) struct Rollout {

@@ -192,7 +192,10 @@ impl Thread {
     /// What a turn's result has to warn of: what was noted for it, and lines that are not on disk.
     pub(super) fn take_warnings(&self, state: &mut State) -> Vec<String> {
         let mut warnings = std::mem::take(&mut state.turn_warnings);
-        if let Some(behind) = lock(&self.rollout).behind() {
+        let mut rollout = lock(&self.rollout);
+        // A disk that was full for a moment is nothing to warn of.
+        rollout.catch_up();
+        if let Some(behind) = rollout.behind() {
             warnings.push(format!(
                 "this thread is no longer saved: its rollout cannot be written ({}). It goes on in memory, and what is missing \
                  is written when that works again; check the free space and the permissions of the sessions directory",
