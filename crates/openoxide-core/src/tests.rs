@@ -6,5 +6,6 @@ mod commands;
 mod faults;
 mod lasting;
 mod reading;
+mod sharing;
 mod support;
 mod turns;
