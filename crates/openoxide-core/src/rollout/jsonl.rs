@@ -9,7 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use time::OffsetDateTime;
 use time::macros::format_description;
@@ -20,6 +20,12 @@ use crate::ThreadId;
 
 /// How long a server may have a deleted thread in memory and still be told so.
 const DELETED_KNOWN: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// How long the last process of a command may take to go away after the end of its turn was told.
+const COMMAND_GRACE: Duration = Duration::from_millis(300);
+
+/// From one look whether it is gone to the next.
+const COMMAND_ROUND: Duration = Duration::from_millis(10);
 
 /// What can fail while lines are written, so that a test can have it fail.
 pub(crate) trait Disk: Send + Sync + std::fmt::Debug {
@@ -99,8 +105,22 @@ impl JsonlStore {
         self.run.join(format!("{id}.lock"))
     }
 
+    /// Takes the lock of a thread. Where no turn of it runs any more and only the last of its commands is not gone yet, that
+    /// is waited for.
     fn take_lock(&self, id: ThreadId) -> io::Result<ThreadLock> {
-        ThreadLock::take(self.lock_path(id))
+        let begun = Instant::now();
+        loop {
+            match ThreadLock::take(self.lock_path(id)) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock
+                        && begun.elapsed() < COMMAND_GRACE
+                        && self.holder(id).is_none_or(|holder| !holder.commands.is_empty()) =>
+                {
+                    std::thread::sleep(COMMAND_ROUND);
+                }
+                other => return other,
+            }
+        }
     }
 
     fn deleted_path(&self, id: ThreadId) -> PathBuf {

@@ -15,8 +15,8 @@ use crate::rollout::{Damage, EventRecord, Fate, Reading, RolloutItem, Stamp, Thr
 use crate::thread_state::{ContextDue, State};
 use crate::{CoreError, Event, TurnId};
 
-/// From one look for commands that are still alive to the next.
-const COMMANDS_ROUND: Duration = Duration::from_millis(200);
+/// From one look for commands that are still alive to the next: short at first, since most are about to be gone.
+const COMMANDS_ROUND: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(200)];
 
 /// The right to use a thread: while it is held the rollout stays open and nobody else writes it.
 pub(crate) struct Claim {
@@ -240,8 +240,10 @@ impl Thread {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let this: Weak<Self> = Arc::downgrade(self);
         runtime.spawn(async move {
+            let mut round = COMMANDS_ROUND[0];
             loop {
-                tokio::time::sleep(COMMANDS_ROUND).await;
+                tokio::time::sleep(round).await;
+                round = (round * 2).min(COMMANDS_ROUND[1]);
                 let Some(thread) = this.upgrade() else { return };
                 if thread.sessions.alive().is_empty() {
                     let mut state = lock(&thread.state);
