@@ -447,4 +447,43 @@ mod tests {
         store.delete(id).unwrap();
         assert!(store.list().unwrap().is_empty());
     }
+
+    #[test]
+    fn a_line_of_any_length_that_was_written_is_read_back() {
+        let home = tempfile::tempdir().unwrap();
+        let store = JsonlStore::new(home.path());
+        let id = ThreadId::new();
+        let items = [message("before"), message(&"x".repeat(65 << 20)), message("after")];
+        let mut writer = store.lock(id).unwrap();
+        items.iter().for_each(|item| writer.append(item).unwrap());
+        drop(writer);
+        let reading = store.read(id).unwrap();
+        let read: Vec<RolloutItem> = reading.lines.into_iter().map(|line| line.item).collect();
+        assert!(read == items && reading.damage.is_empty(), "{} lines", read.len());
+    }
+
+    #[test]
+    fn a_torn_try_is_no_damage_and_what_is_not_understood_is_told_apart() {
+        let home = tempfile::tempdir().unwrap();
+        let store = JsonlStore::new(home.path());
+        let id = ThreadId::new();
+        let mut writer = store.lock(id).unwrap();
+        writer.append(&message("one")).unwrap();
+        drop(writer);
+        let path = store.path_of(id).unwrap();
+        let line = fs::read_to_string(&path).unwrap();
+        let half = &line[..line.len() / 2];
+        let later = line.replace("response_item", "response_thing");
+        let spoiled = line.replace("\"role\":", "\"rule\":");
+        let text = format!("{half}\n{}\n{line}{later}{spoiled}\nno json\n{line}{half}", &half[..10]);
+        fs::write(&path, &text).unwrap();
+        let reading = store.read(id).unwrap();
+        assert_eq!(reading.lines.len(), 2);
+        let damaged: Vec<&str> = reading
+            .damage
+            .iter()
+            .map(|damage| &text[damage.at as usize..(damage.at + damage.bytes) as usize])
+            .collect();
+        assert_eq!(damaged, [spoiled.trim_end(), "no json"]);
+    }
 }
