@@ -5,6 +5,7 @@ mod budgets;
 mod commands;
 mod faults;
 mod lasting;
+mod listing;
 mod reading;
 mod sharing;
 mod support;
