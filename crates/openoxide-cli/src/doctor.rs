@@ -1,5 +1,7 @@
 //! `openoxide doctor`: what works here, by which means, and the mend for what does not.
 
+mod threads;
+
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -61,6 +63,7 @@ impl State {
 pub(crate) fn run(args: &DoctorArgs, global: &Global, exe: PathBuf) -> anyhow::Result<ExitCode> {
     let mut findings = configuration(global);
     findings.extend(sandbox(exe)?);
+    findings.extend(config::home().as_deref().map(threads::check));
     if args.providers {
         findings.extend(provider(global));
     }
