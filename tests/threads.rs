@@ -185,6 +185,31 @@ fn a_command_in_the_background_is_use_and_undo_and_delete_are_noticed() {
 }
 
 #[test]
+fn threads_that_ended_or_were_cancelled_leave_no_descriptor_open() {
+    let house = House::new();
+    let mut server = house.server(&[]);
+    let pid = server.pid();
+    let descriptors = || std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    let round = |server: &mut Server, name: &str| {
+        house.start(server, &format!("run `echo {name}`"));
+        let arguments = json!({ "prompt": format!("run `touch {name}; sleep 313`"), "cwd": house.work.path() });
+        let call = server.call("openoxide", arguments);
+        eventually("the command runs", || house.work.path().join(name).exists());
+        server.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": call } }));
+    };
+    round(&mut server, "first");
+    eventually("nothing runs", || !server.runs("sleep 313"));
+    let before = descriptors();
+    for number in 0..12 {
+        round(&mut server, &number.to_string());
+    }
+    eventually("nothing runs", || !server.runs("sleep 313"));
+    eventually("as many are open as before", || descriptors() <= before);
+    assert_eq!(house.rollouts().len(), 26, "each thread is kept");
+    assert_eq!(std::fs::read_dir(house.home.path().join("run/threads")).unwrap().count(), 0, "and none is locked");
+}
+
+#[test]
 fn a_crash_in_a_turn_is_told_and_the_thread_goes_on() {
     let house = House::new();
     let mut first = house.server(&[]);

@@ -90,9 +90,11 @@ impl Sessions {
         inner.live.iter().filter(|session| session.kind == Kind::Background).map(|session| session.id).collect()
     }
 
-    /// Command lines of the commands that are alive, or of which something is.
+    /// Command lines of the commands that are alive, or of which something is. What is left of others is forgotten, so that
+    /// it holds no descriptor.
     pub(crate) fn alive(&self) -> Vec<String> {
-        let inner = lock(&self.inner);
+        let mut inner = lock(&self.inner);
+        inner.live.retain(|session| session.kind != Kind::Remains || session.command.tree_alive());
         let alive = inner.live.iter().filter(|session| session.command.tree_alive());
         alive.map(|session| openoxide_sandbox::visible(&session.argv)).collect()
     }

@@ -227,7 +227,7 @@ impl Thread {
             {
                 self.core.sync.push(self.id, syncer);
             }
-        } else if !rollout.is_ephemeral() {
+        } else {
             rollout.set_commands(commands);
             if !std::mem::replace(&mut state.watches_commands, true) {
                 self.watch_commands();
