@@ -50,7 +50,7 @@ async fn every_thread_is_listed_once_while_threads_are_used_and_deleted() {
     for what in ["the first time", "again"] {
         let begun = Instant::now();
         assert_eq!(all(&|_| {}).len(), count);
-        println!("{count} threads were listed to the end in {:?}, {what}", begun.elapsed());
+        eprintln!("{count} threads were listed to the end in {:?}, {what}", begun.elapsed());
     }
     // The one at the end of the list is used, and one in the middle goes.
     let (last, middle) = (ids[0], ids[count / 2]);

@@ -156,13 +156,16 @@ async fn what_is_announced_is_in_the_rollout_already() {
     let store = JsonlStore::new(home.path());
     let id = thread.thread.id();
     assert!(store.load(id).is_err(), "nothing is written before the first turn");
-    thread.prompt("go");
+    let turn = thread.prompt("go");
+    let first = store.load(id).unwrap();
+    assert!(matches!(&first[0].item, RolloutItem::SessionMeta(_)), "whoever is told of the thread finds it");
     let written = |text: &str| {
         let lines = store.load(id).unwrap();
         lines.iter().any(|line| serde_json::to_string(line).unwrap().contains(text))
     };
     loop {
         match thread.next().await {
+            Event::TurnStarted { .. } => assert!(written("turn_context") && written(&turn.to_string())),
             Event::ItemCompleted { item, .. } => match &item.kind {
                 crate::TurnItemKind::Message { text } => assert!(written(text)),
                 crate::TurnItemKind::Command { .. } => assert!(written("exit code: 0")),
