@@ -104,23 +104,109 @@ fn replies_that_have_to_wait_for_the_disk_keep_their_order() {
 }
 
 #[test]
-fn one_process_has_a_thread_at_a_time_and_another_can_fork_it() {
+fn two_servers_of_one_home_share_what_is_idle_and_wait_for_what_is_in_use() {
     let house = House::new();
     let mut first = house.server(&[]);
     let thread = house.start(&mut first, "run `true`");
     let mut second = house.server(&[]);
+    // What is idle is free at once, both ways, and each has what the other added.
+    for (number, server) in [(1, 0), (2, 1), (3, 0)] {
+        let server = if server == 0 { &mut second } else { &mut first };
+        let result = reply(server, &thread, &format!("run `touch {number}`"));
+        assert_eq!(result["isError"], false, "{result}");
+    }
+    let shown = house.threads(&["show", &thread]).0;
+    let places: Vec<_> = ["touch 1", "touch 2", "touch 3"].iter().map(|text| shown.find(text)).collect();
+    assert!(places.is_sorted() && places.iter().all(Option::is_some), "{shown}");
+
+    // What is in use is named, with the client, and can be forked, and waited for.
+    let running = first.call("openoxide-reply", json!({ "thread_id": thread, "prompt": "run `sleep 311`" }));
+    eventually("the command runs", || first.runs("sleep 311"));
     let busy = reply(&mut second, &thread, "run `true`");
     let text = busy["content"][0]["text"].as_str().unwrap().to_owned();
-    assert!(busy["isError"] == true && text.contains("another process (process ") && text.contains("fork"), "{text}");
-    assert!(!house.threads(&["delete", &thread]).2);
+    let named = format!("in use by process {} for client e2e", first.pid());
+    assert!(busy["isError"] == true && text.contains(&named) && text.contains("wait_seconds"), "{text}");
+    assert!(!house.threads(&["delete", &thread]).2 && !house.threads(&["archive", &thread]).2);
     let (fork, _, done) = house.threads(&["fork", &thread]);
     assert!(done && fork.trim() != thread);
-    assert_eq!(reply(&mut second, fork.trim(), "run `touch forked.txt`")["isError"], false);
-    // A thread that was closed is free for others.
-    let call = first.call("openoxide-reply", json!({ "thread_id": thread, "close": true }));
-    assert_eq!(first.answer(call)["result"]["isError"], false);
-    assert_eq!(reply(&mut second, &thread, "run `touch taken.txt`")["isError"], false);
-    assert!(house.work.path().join("taken.txt").exists());
+    assert_eq!(reply(&mut second, fork.trim(), "run `touch forked`")["isError"], false);
+    let waiting =
+        json!({ "thread_id": thread, "prompt": "run `touch waited`", "wait_seconds": support::PATIENCE.as_secs() });
+    let waiting = second.call("openoxide-reply", waiting);
+    // An answer of the second server that comes after it shows that it was taken.
+    reply(&mut second, fork.trim(), "run `true`");
+    assert!(!second.has_answered(waiting) && !house.work.path().join("waited").exists());
+    first.call("openoxide-reply", json!({ "thread_id": thread, "interrupt": true }));
+    assert_eq!(first.result(running)["status"], "interrupted");
+    assert_eq!(second.result(waiting)["status"], "completed");
+    assert!(house.work.path().join("waited").exists());
+    // The end of either takes nothing from the other.
+    first.close_input();
+    first.wait_exit();
+    assert_eq!(reply(&mut second, &thread, "run `touch last`")["isError"], false);
+}
+
+#[test]
+fn a_command_in_the_background_is_use_and_undo_and_delete_are_noticed() {
+    let house = House::new();
+    let mut first = house.server(&[]);
+    let mut second = house.server(&[]);
+    let thread = house.start(&mut first, "run `touch kept; sleep 312 >/dev/null 2>&1 &`");
+    eventually("the command runs", || first.runs("sleep 312"));
+    let busy = reply(&mut second, &thread, "run `true`");
+    let text = busy["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("background command") && text.contains("sleep 312"), "{text}");
+    let (_, told, done) = house.threads(&["delete", &thread]);
+    assert!(!done && told.contains("sleep 312"), "{told}");
+    // Closing ends the command, and frees the thread.
+    let close = first.call("openoxide-reply", json!({ "thread_id": thread, "close": true }));
+    first.answer(close);
+    let free =
+        json!({ "thread_id": thread, "prompt": "run `touch free`", "wait_seconds": support::PATIENCE.as_secs() });
+    let free = second.call("openoxide-reply", free);
+    assert_eq!(second.result(free)["status"], "completed");
+    assert!(!first.runs("sleep 312"));
+
+    // The second server has the thread in memory, idle. What is done to it meanwhile it notices.
+    let (told, error, done) = house.threads(&["undo", &thread]);
+    assert!(done && told.contains("free") && !house.work.path().join("free").exists(), "{told}{error}");
+    assert_eq!(reply(&mut second, &thread, "run `true`")["isError"], false);
+    let lines = house.threads(&["export", &thread]).0;
+    let (undone, after) = (lines.find("<changes_undone>").unwrap(), lines.rfind("run `true`").unwrap());
+    assert!(undone < after, "the model is told before the next prompt");
+    assert!(house.threads(&["archive", &thread]).2);
+    let text = reply(&mut second, &thread, "run `true`")["content"][0]["text"].as_str().unwrap().to_owned();
+    assert!(text.contains("is archived") && text.contains("--undo"), "{text}");
+    assert!(house.threads(&["archive", "--undo", &thread]).2);
+    assert_eq!(reply(&mut second, &thread, "run `true`")["isError"], false);
+    assert!(house.threads(&["delete", &thread]).2);
+    let text = reply(&mut second, &thread, "run `true`")["content"][0]["text"].as_str().unwrap().to_owned();
+    assert!(text.contains("is not known") && house.rollouts().is_empty(), "{text}");
+}
+
+#[test]
+fn threads_that_ended_or_were_cancelled_leave_no_descriptor_open() {
+    let house = House::new();
+    let mut server = house.server(&[]);
+    let pid = server.pid();
+    let descriptors = || std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    let round = |server: &mut Server, name: &str| {
+        house.start(server, &format!("run `echo {name}`"));
+        let arguments = json!({ "prompt": format!("run `touch {name}; sleep 313`"), "cwd": house.work.path() });
+        let call = server.call("openoxide", arguments);
+        eventually("the command runs", || house.work.path().join(name).exists());
+        server.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": call } }));
+    };
+    round(&mut server, "first");
+    eventually("nothing runs", || !server.runs("sleep 313"));
+    let before = descriptors();
+    for number in 0..12 {
+        round(&mut server, &number.to_string());
+    }
+    eventually("nothing runs", || !server.runs("sleep 313"));
+    eventually("as many are open as before", || descriptors() <= before);
+    assert_eq!(house.rollouts().len(), 26, "each thread is kept");
+    assert_eq!(std::fs::read_dir(house.home.path().join("run/threads")).unwrap().count(), 0, "and none is locked");
 }
 
 #[test]
@@ -341,9 +427,6 @@ fn the_changes_of_a_turn_are_taken_back_where_nobody_has_changed_them_since() {
     let mut server = house.server(&[]);
     let prompt = "run `echo new > kept.txt; rm gone.txt; echo new > mine.txt; echo made > made.txt`; create `patched.txt` with `x`";
     let thread = house.start(&mut server, prompt);
-    assert!(!house.threads(&["undo", &thread]).2, "the server has it");
-    server.close_input();
-    server.wait_exit();
     std::fs::write(file("mine.txt"), "mine\n").unwrap();
     let (would, _, _) = house.threads(&["undo", "--dry-run", &thread]);
     assert!(would.contains("would restore") && file("made.txt").exists(), "{would}");
@@ -356,7 +439,6 @@ fn the_changes_of_a_turn_are_taken_back_where_nobody_has_changed_them_since() {
     assert!(!file("made.txt").exists() && !file("patched.txt").exists());
     // A second time nothing is as the turn left it.
     assert!(!house.threads(&["undo", &thread]).0.contains("restored"));
-    let mut server = house.server(&[]);
     assert_eq!(reply(&mut server, &thread, "run `true`")["isError"], false);
 }
 

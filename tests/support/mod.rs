@@ -219,6 +219,11 @@ impl Server {
         self.kept.drain(..).collect()
     }
 
+    /// The server's process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Closes the server's input.
     pub(crate) fn close_input(&mut self) {
         self.stdin = None;

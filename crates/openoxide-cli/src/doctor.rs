@@ -1,5 +1,7 @@
 //! `openoxide doctor`: what works here, by which means, and the mend for what does not.
 
+mod threads;
+
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -62,6 +64,7 @@ pub(crate) fn run(args: &DoctorArgs, global: &Global, exe: PathBuf) -> anyhow::R
     findings.extend(home());
     findings.extend(temporary_directory());
     findings.extend(sandbox(exe)?);
+    findings.extend(config::home().as_deref().map(threads::check));
     if args.providers {
         findings.extend(provider(global));
     }

@@ -166,6 +166,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         if let Some(seconds) = config.mcp_server.abandoned_turn_sec {
             core.limits.abandoned_turn = (seconds > 0).then(|| Duration::from_secs(seconds));
         }
+        core.limits.max_load_bytes = config.history.max_load_bytes.unwrap_or(core.limits.max_load_bytes);
         core.limits.max_threads = config.mcp_server.max_threads.unwrap_or(core.limits.max_threads);
         core.limits.max_open_turns = config.mcp_server.max_open_turns.unwrap_or(core.limits.max_open_turns);
         core.limits.max_queued_turns = config.mcp_server.max_queued_turns.unwrap_or(core.limits.max_queued_turns);

@@ -110,8 +110,10 @@ pub struct Limits {
     pub max_open_turns: usize,
     /// How long a turn goes on that nobody follows; none for as long as it takes.
     pub abandoned_turn: Option<Duration>,
-    /// How long a thread stays in memory that nobody uses; none for ever. Threads that are not kept on disk stay.
+    /// How long a thread stays in memory that nobody uses; none for ever. What is not kept on disk is lost with it.
     pub idle_thread: Option<Duration>,
+    /// Bytes of a rollout that are read to load its thread.
+    pub max_load_bytes: u64,
     /// Prompts waiting on one thread behind its running turn; steering text counts too.
     pub max_queued_turns: usize,
     /// Bytes of one prompt.
@@ -137,6 +139,7 @@ impl Default for Limits {
             max_open_turns: 1024,
             abandoned_turn: Some(Duration::from_secs(24 * 3600)),
             idle_thread: Some(Duration::from_secs(30 * 60)),
+            max_load_bytes: 256 << 20,
             max_queued_turns: 64,
             max_prompt_bytes: 8 << 20,
             max_queued_bytes: 32 << 20,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use openoxide_sandbox::SandboxMode;
 
-use crate::{ApprovalId, ThreadId};
+use crate::{ApprovalId, Holder, ThreadId};
 
 /// Why something asked of core was not done.
 #[derive(Debug, thiserror::Error)]
@@ -17,13 +17,43 @@ pub enum CoreError {
         /// The id asked for.
         id: ThreadId,
     },
-    /// Another process has the thread open.
-    #[error("thread {id} is open in another process{}", holder.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
+    /// Somebody else uses the thread at this moment.
+    #[error("thread {id} is in use by {}", holder.as_ref().map_or_else(|| "another process".to_owned(), ToString::to_string))]
     ThreadBusy {
         /// The thread.
         id: ThreadId,
-        /// The process, where it is known.
-        holder: Option<u32>,
+        /// Who, where it is known.
+        holder: Option<Holder>,
+    },
+    /// The thread was put aside.
+    #[error("thread {id} is archived")]
+    ThreadArchived {
+        /// The thread.
+        id: ThreadId,
+    },
+    /// The thread was kept in memory alone and is gone.
+    #[error("thread {id} has expired: it was kept in memory alone and nobody used it, or its place was needed")]
+    ThreadExpired {
+        /// The thread.
+        id: ThreadId,
+    },
+    /// More has to be read to load the thread than may be.
+    #[error("thread {id} takes {bytes} bytes, and at most {max} are read (history.max_load_bytes)")]
+    ThreadTooLarge {
+        /// The thread.
+        id: ThreadId,
+        /// Bytes of its rollout.
+        bytes: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// The first line of the rollout cannot be read.
+    #[error(
+        "the first line of the rollout of thread {id} is damaged, so that its directory, limits and owner are not known"
+    )]
+    ThreadDamaged {
+        /// The thread.
+        id: ThreadId,
     },
     /// The thread was written by a later version of this program.
     #[error("thread {id} was written in format {format}; this program reads up to {known}")]
@@ -216,6 +246,8 @@ impl CoreError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::ThreadNotFound { .. }
+            | Self::ThreadArchived { .. }
+            | Self::ThreadExpired { .. }
             | Self::ThreadClosed { .. }
             | Self::TurnNotFound { .. }
             | Self::NothingToUndo { .. }
@@ -234,6 +266,8 @@ impl CoreError {
             Self::ThreadBusy { .. }
             | Self::Temporary { .. }
             | Self::ThreadTooNew { .. }
+            | Self::ThreadTooLarge { .. }
+            | Self::ThreadDamaged { .. }
             | Self::Listing { .. }
             | Self::Undo { .. }
             | Self::QueueFull { .. }
@@ -252,7 +286,17 @@ impl CoreError {
                 "use the thread id of an earlier result, or start a new thread; `openoxide threads list` shows those that \
                  are kept"
             }
-            Self::ThreadBusy { .. } => "end the other process, or fork the thread: `openoxide threads fork ID`",
+            Self::ThreadBusy { .. } => {
+                "call again with wait_seconds to wait until it is free, or fork the thread: `openoxide threads fork ID`"
+            }
+            Self::ThreadArchived { .. } => "`openoxide threads archive --undo ID` takes it back",
+            Self::ThreadExpired { .. } => {
+                "start a new thread; with history.persistence = \"save-all\" threads are kept on disk"
+            }
+            Self::ThreadTooLarge { .. } => {
+                "fork it from one of its turns, `openoxide threads fork ID --turn TURN`, or raise the limit"
+            }
+            Self::ThreadDamaged { .. } => "`openoxide threads fork ID` copies what can be read to a new thread",
             Self::ThreadTooNew { .. } => "use the version that wrote it, or a later one",
             Self::Undo { .. } => "mend what stands in the way, and try again",
             Self::TurnNotFound { .. } | Self::NothingToUndo { .. } => "`openoxide threads show ID` lists the turns",
@@ -275,6 +319,9 @@ impl CoreError {
             Self::NothingAllowed { .. } => "change one of the limits",
             Self::EmptyModel => "name a model, or leave the field out for the default",
             Self::SandboxRefused { .. } => "`openoxide doctor` tells what is missing and how to mend it",
+            Self::Rollout { source, .. } | Self::Listing { source } if is_out_of_files(source) => {
+                "this process has as many files open as it may; wait for a turn to end, or raise the limit (`ulimit -n`)"
+            }
             Self::Rollout { .. } | Self::Listing { .. } => {
                 "check the free space and the permissions of the sessions directory"
             }
@@ -282,4 +329,11 @@ impl CoreError {
             Self::NoRuntime => return None,
         })
     }
+}
+
+/// Whether the process or the system has no file descriptors left.
+fn is_out_of_files(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    let code = error.raw_os_error();
+    code == Some(Errno::MFILE.raw_os_error()) || code == Some(Errno::NFILE.raw_os_error())
 }

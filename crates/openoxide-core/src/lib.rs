@@ -48,11 +48,12 @@ pub use ids::{ApprovalId, SteerId, ThreadId, TurnId};
 pub use interruption::Interruption;
 pub use protocol::*;
 pub use rollout::{
-    EventRecord, FORMAT, JsonlStore, Opened, Overrides, RolloutItem, RolloutLine, SessionMeta, StoredThread, Syncer,
-    ThreadStore, ThreadSummary, ThreadWriter, TurnContext, TurnStatusRecord, expire, summaries,
+    Damage, EventRecord, FORMAT, Fate, Holder, JsonlStore, Opened, Overrides, Reading, RolloutItem, RolloutLine,
+    SessionMeta, Stamp, StoredThread, Syncer, ThreadStore, ThreadSummary, ThreadWriter, TurnContext, TurnStatusRecord,
+    expire, summaries,
 };
 pub use thread::{Attachment, Snapshot, Thread};
-pub use thread_manager::{Entrance, Pass, ThreadManager, Ticket, fork_rollout};
+pub use thread_manager::{Entrance, PageCursor, Pass, ThreadManager, Ticket, fork_rollout};
 pub use transcript::{Transcript, TranscriptEntry};
 pub use undo::{FileRecord, Undone, undo_turn};
 

@@ -41,6 +41,14 @@ pub enum Op {
         /// Who gives it.
         by: Decider,
     },
+    /// End the running turn as [`Op::Interrupt`] does, on behalf of a caller that is gone for good. Where it was the first
+    /// turn of a thread that is kept on disk, and nothing else waits, the thread leaves memory with it.
+    Abandon {
+        /// The turn to end.
+        turn_id: TurnId,
+        /// Who ends it, and why.
+        why: Interruption,
+    },
     /// Take back steering text that the model has not been given yet; without effect when it has.
     Withdraw {
         /// The text.
@@ -66,7 +74,7 @@ pub enum Submitted {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
-    /// A queued turn began to run.
+    /// A queued turn began to run, and that is written.
     TurnStarted {
         /// The turn.
         turn_id: TurnId,
@@ -284,6 +292,8 @@ pub struct TurnResult {
     pub duration_ms: u64,
     /// What was asked for and not done.
     pub denials: Vec<Denial>,
+    /// What a person should know of how the thread is kept: it is not saved any more, or parts of it were lost.
+    pub warnings: Vec<String>,
 }
 
 /// How a turn ended.

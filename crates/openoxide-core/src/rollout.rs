@@ -1,4 +1,5 @@
-//! The record of a thread: what is written, and the face of whatever keeps it ([`ThreadStore`]).
+//! The record of a thread: what its lines say. [`ThreadStore`] keeps them; [`Rollout`] owns what is known of them while
+//! the thread is in memory.
 //!
 //! A line is handed to the system with one `write(2)` before what it says is announced, so that whatever a client was
 //! told survives the end of this process; [`ThreadWriter::syncer`] makes it survive the end of the machine.
@@ -6,20 +7,31 @@
 mod expiry;
 mod index;
 mod jsonl;
+mod lock;
+mod owner;
+mod read;
 pub(crate) mod restore;
+mod store;
 mod sync;
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use openoxide_model::{HistoryItem, Usage};
 use openoxide_sandbox::SandboxMode;
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use time::macros::format_description;
 
 pub use self::expiry::expire;
+pub(crate) use self::index::Listing;
 pub use self::index::{ThreadSummary, summaries};
 pub use self::jsonl::JsonlStore;
+#[cfg(test)]
+pub(crate) use self::jsonl::{Disk, RealDisk};
+pub(crate) use self::owner::Rollout;
+pub use self::read::{Damage, Reading};
+pub use self::store::{Fate, Holder, Opened, Stamp, StoredThread, Syncer, ThreadStore, ThreadWriter};
 pub(crate) use self::sync::SyncQueue;
 use crate::approvals::RememberedApproval;
 use crate::{ApprovalId, ApprovalPolicy, Denial, FileRecord, ThreadConfig, ThreadId, TurnId, TurnResult, TurnStatus};
@@ -32,6 +44,17 @@ pub struct RolloutLine {
     /// What it says.
     #[serde(flatten)]
     pub item: RolloutItem,
+}
+
+impl RolloutLine {
+    /// A line of this moment.
+    #[must_use]
+    pub fn now(item: RolloutItem) -> Self {
+        let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
+        // The format names only parts that every time has.
+        let timestamp = OffsetDateTime::now_utc().format(format).unwrap_or_default();
+        Self { timestamp, item }
+    }
 }
 
 /// What a line of a rollout says.
@@ -196,6 +219,18 @@ pub enum EventRecord {
         /// What.
         approval: RememberedApproval,
     },
+    /// What a thread holds beside its history, right before a [`RolloutItem::Compacted`]: with the two lines and the
+    /// first one the thread can be loaded, and nothing before them is read.
+    Checkpoint {
+        /// The turn under way.
+        context: TurnContext,
+        /// Tokens of the turns that ended before those in `results`.
+        usage_before: Usage,
+        /// What was approved for the rest of the thread.
+        remembered: Vec<RememberedApproval>,
+        /// The turns that ended last, oldest first, as their `turn_ended`.
+        results: Vec<EventRecord>,
+    },
     /// What a turn changed on disk, for taking it back.
     Changes {
         /// The turn.
@@ -253,97 +288,6 @@ impl EventRecord {
             usage: result.usage,
             duration_ms: result.duration_ms,
             denials: result.denials.clone(),
-        }
-    }
-}
-
-/// A thread that a store holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredThread {
-    /// The thread.
-    pub id: ThreadId,
-    /// Bytes it takes.
-    pub bytes: u64,
-    /// When it was last written.
-    pub modified: std::time::SystemTime,
-}
-
-/// Keeps rollouts. Every method blocks for no longer than the storage does.
-pub trait ThreadStore: Send + Sync {
-    /// Takes the one writer's place of a thread, creating its rollout when there is none. Fails with
-    /// [`io::ErrorKind::WouldBlock`] while another process holds it.
-    fn lock(&self, id: ThreadId) -> io::Result<Box<dyn ThreadWriter>>;
-
-    /// Takes the one writer's place of a thread that exists, and its lines as [`ThreadStore::load`] gives them. Fails with
-    /// [`io::ErrorKind::NotFound`] where there is no such thread, and as [`ThreadStore::lock`] does.
-    fn open(&self, id: ThreadId) -> io::Result<Opened>;
-
-    /// Whether a thread exists.
-    fn contains(&self, id: ThreadId) -> bool;
-
-    /// Who holds the writer's place, where that can be told: a process id.
-    fn holder(&self, id: ThreadId) -> Option<u32>;
-
-    /// All whole lines of a thread, oldest first. A last line that was cut off is left out, and so are lines of a
-    /// type that is not known.
-    fn load(&self, id: ThreadId) -> io::Result<Vec<RolloutLine>>;
-
-    /// The threads there are, newest first.
-    fn list(&self) -> io::Result<Vec<StoredThread>>;
-
-    /// Removes a thread; [`io::ErrorKind::WouldBlock`] while a writer holds it.
-    fn delete(&self, id: ThreadId) -> io::Result<()>;
-}
-
-/// What [`ThreadStore::open`] gives.
-pub type Opened = (Box<dyn ThreadWriter>, Vec<RolloutLine>);
-
-/// The one writer of a rollout. Dropping it gives the place up.
-pub trait ThreadWriter: Send {
-    /// Writes one line; on return the system has it.
-    fn append(&mut self, item: &RolloutItem) -> io::Result<()>;
-
-    /// Something that makes all lines appended so far durable when called, on any thread.
-    fn syncer(&self) -> io::Result<Syncer>;
-}
-
-/// Makes a rollout durable; see [`ThreadWriter::syncer`].
-pub type Syncer = Box<dyn FnOnce() -> io::Result<()> + Send>;
-
-/// The rollout of one thread in memory: nothing, not begun, or open.
-pub(crate) enum Rollout {
-    /// Nothing is kept.
-    Ephemeral,
-    /// Nothing was written yet; the meta line goes first.
-    Pending(Arc<dyn ThreadStore>, Box<SessionMeta>),
-    /// Being written.
-    Open(Box<dyn ThreadWriter>),
-}
-
-impl Rollout {
-    /// Writes one line, opening the rollout at the first.
-    pub(crate) fn append(&mut self, item: &RolloutItem) -> io::Result<()> {
-        if let Self::Pending(store, meta) = self {
-            let mut writer = store.lock(meta.id)?;
-            writer.append(&RolloutItem::SessionMeta((**meta).clone()))?;
-            *self = Self::Open(writer);
-        }
-        match self {
-            Self::Open(writer) => writer.append(item),
-            Self::Ephemeral | Self::Pending(..) => Ok(()),
-        }
-    }
-
-    /// Whether it is on disk.
-    pub(crate) fn is_open(&self) -> bool {
-        matches!(self, Self::Open(_))
-    }
-
-    /// See [`ThreadWriter::syncer`]; `None` when there is nothing to make durable.
-    pub(crate) fn syncer(&self) -> Option<Syncer> {
-        match self {
-            Self::Open(writer) => writer.syncer().ok(),
-            Self::Ephemeral | Self::Pending(..) => None,
         }
     }
 }

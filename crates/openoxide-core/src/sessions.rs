@@ -104,6 +104,15 @@ impl Sessions {
         inner.live.iter().filter(|session| session.kind == Kind::Background).map(|session| session.id).collect()
     }
 
+    /// Command lines of the commands that are alive, or of which something is. What is left of others is forgotten, so that
+    /// it holds no descriptor.
+    pub(crate) fn alive(&self) -> Vec<String> {
+        let mut inner = lock(&self.inner);
+        inner.live.retain(|session| session.kind != Kind::Remains || session.command.tree_alive());
+        let alive = inner.live.iter().filter(|session| session.command.tree_alive());
+        alive.map(|session| openoxide_display::visible(&session.argv)).collect()
+    }
+
     /// Leaves a command running in the background. Over the bound, the oldest one there is ended; its id is returned.
     pub(crate) fn leave(self: &Arc<Self>, id: SessionId) -> Option<SessionId> {
         self.keep(id, Kind::Background)

@@ -4,6 +4,7 @@
 //! [`Snapshot`] shows is announced under that lock, so that a snapshot and the events after it fit together. Lock
 //! order: state, then rollout, then event queues.
 
+mod disk_side;
 mod turn_side;
 
 use std::sync::atomic::Ordering;
@@ -15,10 +16,11 @@ use openoxide_sandbox::{Confinement, SandboxPolicy};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+pub(crate) use self::disk_side::{Claim, damage_sentence, failure, unreadable};
 pub(crate) use self::turn_side::{Carried, StartedTurn, TurnStart};
 use crate::directory::ThreadDirectory;
 use crate::events::{EventReceiver, Hub, lock};
-use crate::rollout::Rollout;
+use crate::rollout::{EventRecord, Rollout, RolloutItem};
 use crate::sessions::Sessions;
 use crate::thread_manager::{Core, ThreadManager};
 use crate::thread_state::{Queued, Running, State, TurnControl};
@@ -39,6 +41,8 @@ pub struct Thread {
     manager: Weak<ThreadManager>,
     state: Mutex<State>,
     rollout: Mutex<Rollout>,
+    /// Held while the thread is taken into use. Taken before the state.
+    claiming: Mutex<()>,
     /// Told each time the driver stops running turns.
     idle: Notify,
 }
@@ -88,6 +92,7 @@ impl Thread {
             manager,
             state: Mutex::new(state),
             rollout: Mutex::new(rollout),
+            claiming: Mutex::default(),
             idle: Notify::new(),
             core,
         }
@@ -144,11 +149,28 @@ impl Thread {
         Ok((submitted, attachment))
     }
 
-    /// Whether the thread has been doing nothing for so long, and would be the same if it were loaded again.
-    pub(crate) fn is_idle_since(&self, limit: Duration) -> bool {
+    /// For how long nobody has used the thread; none while a turn runs, somebody is about to use it, or lines of it wait
+    /// for the disk.
+    pub(crate) fn unused_for(&self) -> Option<Duration> {
         let state = lock(&self.state);
-        let is_kept = matches!(*lock(&self.rollout), Rollout::Open(_) | Rollout::Pending(..));
-        is_kept && state.running.is_none() && state.queue.is_empty() && state.last_used.elapsed() >= limit
+        let is_unused = state.running.is_none() && state.queue.is_empty() && state.claims == 0;
+        (is_unused && lock(&self.rollout).behind().is_none()).then(|| state.last_used.elapsed())
+    }
+
+    /// Whether leaving memory ends nothing: it is not used, and no command of it is alive.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.unused_for().is_some() && self.sessions.alive().is_empty()
+    }
+
+    /// Whether the thread would be lost if it left memory.
+    pub(crate) fn is_ephemeral(&self) -> bool {
+        lock(&self.rollout).is_ephemeral()
+    }
+
+    /// Whether a turn runs or waits, so that the rollout is open.
+    pub(crate) fn is_busy(&self) -> bool {
+        let state = lock(&self.state);
+        state.running.is_some() || lock(&self.rollout).is_ephemeral()
     }
 
     /// Ends the turn under way when nobody has followed it for so long. Called from time to time.
@@ -195,7 +217,7 @@ impl Thread {
     fn submit_locked(self: &Arc<Self>, state: &mut State, op: Op) -> Result<Submitted, CoreError> {
         state.last_used = Instant::now();
         if let Some(why) = &state.closed
-            && !matches!(op, Op::Shutdown | Op::Interrupt { .. })
+            && !matches!(op, Op::Shutdown | Op::Interrupt { .. } | Op::Abandon { .. })
         {
             return Err(match why {
                 Interruption::ThreadClosed => CoreError::ThreadClosed { id: self.id },
@@ -217,6 +239,13 @@ impl Thread {
             }
             Op::Interrupt { turn_id, why } => {
                 self.interrupt(state, turn_id, why);
+                Ok(Submitted::Done)
+            }
+            Op::Abandon { turn_id, why } => {
+                if let Some(running) = &mut state.running {
+                    running.abandoned |= running.turn_id == turn_id;
+                }
+                self.interrupt(state, Some(turn_id), why);
                 Ok(Submitted::Done)
             }
             Op::Withdraw { steer } => {
@@ -256,6 +285,8 @@ impl Thread {
         if state.running.is_none() && self.core.open_turns.load(Ordering::Relaxed) >= max {
             return Err(CoreError::TooManyTurns { max });
         }
+        // Whoever is told of the thread finds it on disk.
+        lock(&self.rollout).begin().map_err(|source| CoreError::Rollout { id: self.id, source })?;
         let turn_id = TurnId::new();
         state.queue.push_back(Queued { turn_id, text, caller: tracing::Span::current() });
         if state.running.is_none()
@@ -270,9 +301,15 @@ impl Thread {
         let Queued { turn_id, text, caller } = state.queue.pop_front()?;
         self.core.open_turns.fetch_add(1, Ordering::Relaxed);
         let (started, control) = (Instant::now(), Arc::new(TurnControl::default()));
-        state.running =
-            Some(Running { turn_id, started, control: Arc::clone(&control), steers: Vec::new(), sealed: false });
-        self.hub.emit(Event::TurnStarted { turn_id });
+        state.running = Some(Running {
+            turn_id,
+            started,
+            control: Arc::clone(&control),
+            steers: Vec::new(),
+            sealed: false,
+            told_behind: false,
+            abandoned: false,
+        });
         Some(StartedTurn { turn_id, text, started, control, caller })
     }
 
@@ -304,13 +341,17 @@ impl Thread {
             thread_usage: state.usage,
             duration_ms: 0,
             denials: Vec::new(),
+            warnings: Vec::new(),
         });
-        self.record_end(&result);
+        let is_written = lock(&self.rollout).append(&RolloutItem::EventMsg(EventRecord::turn_ended(&result)));
         state.keep_result(Arc::clone(&result));
+        if !is_written {
+            self.not_written(state);
+        }
         self.hub.emit(Event::TurnEnded { turn_id, result });
     }
 
-    fn shut_down(&self, state: &mut State, why: &Interruption) {
+    fn shut_down(self: &Arc<Self>, state: &mut State, why: &Interruption) {
         state.closed.get_or_insert_with(|| why.clone());
         while let Some(queued) = state.queue.pop_front() {
             self.withdraw(state, queued.turn_id, why);
@@ -324,8 +365,13 @@ impl Thread {
         if let Ok(runtime) = tokio::runtime::Handle::try_current()
             && let Some(ending) = self.sessions.terminate(None)
         {
-            runtime.spawn(ending);
+            let this = Arc::clone(self);
+            runtime.spawn(async move {
+                ending.await;
+                lock_scope(&this.state, |state| this.release_if_idle(state));
+            });
         }
+        self.release_if_idle(state);
         if let Some(manager) = self.manager.upgrade() {
             manager.forget(self.id);
         }
@@ -349,13 +395,16 @@ impl Thread {
         if let Some(ending) = self.sessions.terminate(None) {
             ending.await;
         }
-        let syncer = lock(&self.rollout).syncer();
+        let syncer = lock(&self.rollout).close();
         let thread = Arc::clone(&self);
         let last = move || {
             crate::temporary::remove(thread.core.config.launcher.surroundings(), thread.id);
             syncer.map(|syncer| syncer())
         };
         drop(tokio::task::spawn_blocking(last).await);
+        if let Some(behind) = lock(&self.rollout).behind() {
+            tracing::error!(thread = %self.id, why = behind.why, "the end of a thread could not be saved");
+        }
     }
 }
 

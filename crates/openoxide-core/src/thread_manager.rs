@@ -1,6 +1,8 @@
 //! Every thread in memory, by id: starts them, finds them, loads them from their rollouts, forks them, lets those go that
 //! nobody uses, and ends them all.
 
+mod expired;
+mod listing;
 mod opening;
 
 use std::collections::HashMap;
@@ -12,22 +14,21 @@ use std::time::Duration;
 use openoxide_model::{HistoryItem, Role};
 use openoxide_sandbox::{SandboxMode, SandboxPolicy};
 
+pub use self::listing::PageCursor;
 pub use self::opening::{Entrance, Pass, Ticket};
 use crate::changes::{Changes, ThreadChanges};
 use crate::context::Shell;
 use crate::directory::{ThreadDirectory, check_place};
 use crate::events::lock;
 use crate::rollout::restore::{self, Restored};
-use crate::rollout::{
-    EventRecord, FORMAT, JsonlStore, Opened, Rollout, RolloutItem, SessionMeta, SyncQueue, ThreadStore,
-};
+use crate::rollout::{FORMAT, JsonlStore, Rollout, RolloutItem, SessionMeta, SyncQueue, ThreadStore};
 use crate::runner::Runner;
-use crate::thread::SHUTDOWN_LIMIT;
+use crate::thread::{Claim, SHUTDOWN_LIMIT, damage_sentence, failure, unreadable};
 use crate::thread_state::{ContextDue, State};
 use crate::tools::reading::ReadShares;
 use crate::tools::{Reach, Toolbox, Toolboxes};
 use crate::{
-    ApprovalPolicy, Config, CoreError, Interruption, Thread, ThreadConfig, ThreadId, ThreadSummary, Transcript, TurnId,
+    ApprovalPolicy, Config, CoreError, Interruption, RolloutLine, Thread, ThreadConfig, ThreadId, Transcript, TurnId,
     instructions,
 };
 
@@ -95,8 +96,11 @@ pub struct ThreadManager {
     core: Arc<Core>,
     threads: Mutex<HashMap<ThreadId, Arc<Thread>>>,
     lines: Arc<opening::Lines>,
-    /// Held while a thread is loaded.
-    loading: Mutex<()>,
+    /// Threads that are being loaded. Whoever comes second for one waits for that one alone.
+    loading: Mutex<HashMap<ThreadId, Weak<Mutex<()>>>>,
+    /// Threads that were kept in memory alone and left it.
+    expired: Mutex<expired::Expired>,
+    listings: listing::Listings,
     /// Whether the task that lets idle threads go has been started.
     is_tidied: AtomicBool,
     /// Set under the lock of `threads` when the end begins: no thread is added from then on.
@@ -115,6 +119,15 @@ impl ThreadManager {
 
     pub(crate) fn with_runner(config: Config, runner: Arc<dyn Runner>) -> Arc<Self> {
         let store = config.home.as_deref().map(|home| Arc::new(JsonlStore::new(home)) as Arc<dyn ThreadStore>);
+        Self::with_store(config, runner, store)
+    }
+
+    /// The same with a store of its own.
+    pub(crate) fn with_store(
+        config: Config,
+        runner: Arc<dyn Runner>,
+        store: Option<Arc<dyn ThreadStore>>,
+    ) -> Arc<Self> {
         let core = Core {
             runner,
             shell: Shell::find(&config.child_env),
@@ -132,6 +145,8 @@ impl ThreadManager {
             threads: Mutex::new(HashMap::new()),
             lines: Arc::default(),
             loading: Mutex::default(),
+            expired: Mutex::default(),
+            listings: listing::Listings::default(),
             is_tidied: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             leaving: Mutex::default(),
@@ -159,9 +174,10 @@ impl ThreadManager {
         }
         self.check_config(&config)?;
         let id = ThreadId::new();
+        let meta = SessionMeta::of(id, &config);
         let rollout = match &self.core.store {
-            None => Rollout::Ephemeral,
-            Some(store) => Rollout::Pending(Arc::clone(store), Box::new(SessionMeta::of(id, &config))),
+            None => Rollout::ephemeral(meta),
+            Some(store) => Rollout::pending(Arc::clone(store), meta),
         };
         self.insert(id, config, directory, State::new(Arc::default(), ContextDue::Everything), rollout)
     }
@@ -195,42 +211,67 @@ impl ThreadManager {
         if let Some(thread) = self.in_memory(id) {
             return Ok(thread);
         }
-        if self.is_ending.load(Ordering::Relaxed) {
-            return Err(CoreError::Ending);
+        self.claim(id).map(|(thread, _claim)| thread)
+    }
+
+    /// A thread for somebody who is about to use it: as it is on disk, and nobody else's while the claim is held. Blocks
+    /// for as long as the disk takes.
+    pub(crate) fn claim(&self, id: ThreadId) -> Result<(Arc<Thread>, Claim), CoreError> {
+        let one_at_a_time = {
+            let mut loading = lock(&self.loading);
+            loading.retain(|_, held| held.strong_count() > 0);
+            let known = loading.get(&id).and_then(Weak::upgrade);
+            let held = known.unwrap_or_default();
+            loading.insert(id, Arc::downgrade(&held));
+            held
+        };
+        let _loading = lock(&one_at_a_time);
+        match self.in_memory(id) {
+            Some(thread) => thread.claim().map(|claim| (thread, claim)),
+            None => self.load(id),
         }
-        let store = self.core.store.as_ref().ok_or(CoreError::ThreadNotFound { id })?;
-        // One at a time, so that whoever comes second finds what the first has loaded.
-        let _loading = lock(&self.loading);
-        if let Some(thread) = self.in_memory(id) {
-            return Ok(thread);
-        }
-        let (mut writer, lines) = open_patiently(store.as_ref(), id).map_err(|source| match source.kind() {
-            std::io::ErrorKind::NotFound | std::io::ErrorKind::InvalidInput => CoreError::ThreadNotFound { id },
-            std::io::ErrorKind::WouldBlock => CoreError::ThreadBusy { id, holder: store.holder(id) },
-            _ => CoreError::Rollout { id, source },
+    }
+
+    fn load(&self, id: ThreadId) -> Result<(Arc<Thread>, Claim), CoreError> {
+        let store = self.core.store.as_ref().ok_or_else(|| self.unknown(id))?;
+        let limits = &self.core.config.limits;
+        let writer = store.claim(id).map_err(|error| match failure(store.as_ref(), id, error) {
+            CoreError::ThreadNotFound { id } => self.unknown(id),
+            other => other,
         })?;
-        let mut restored = self.restored(id, restore::restore(lines))?;
+        let reading = writer.read_back(limits.max_load_bytes);
+        let reading = reading.map_err(|error| unreadable(id, writer.stamp(), limits, error))?;
+        let damage = damage_sentence(&reading.damage);
+        let mut restored = self.restored(id, restore::restore(reading.lines))?;
         let (config, directory) = self.config_of(&restored)?;
-        if let Some(turn) = restored.cut_off.take() {
-            let (items, result) = restore::crash_ending(id, &restored, &turn);
-            for item in items {
-                let item = Arc::new(item);
-                let written = writer.append(&RolloutItem::ResponseItem(Arc::clone(&item)));
-                written.map_err(|source| CoreError::Rollout { id, source })?;
-                restored.history.push(item);
-            }
-            let written = writer.append(&RolloutItem::EventMsg(EventRecord::turn_ended(&result)));
-            written.map_err(|source| CoreError::Rollout { id, source })?;
-            restored.results.push(result);
+        let meta = restored.meta.clone();
+        let closing = restored.close_cut_off();
+        let mut rollout = Rollout::open(Arc::clone(store), meta, writer);
+        for line in &closing {
+            rollout.append(line);
         }
-        self.insert(id, config, directory, state_of(restored), Rollout::Open(writer))
+        let mut state = State::new(Arc::default(), ContextDue::Everything);
+        state.adopt(restored);
+        if let Some(damage) = damage {
+            tracing::warn!(thread = %id, "{damage}");
+            state.warnings.push(damage);
+        }
+        let thread = self.insert(id, config, directory, state, rollout)?;
+        let claim = thread.hold();
+        Ok((thread, claim))
+    }
+
+    /// Why there is no such thread.
+    fn unknown(&self, id: ThreadId) -> CoreError {
+        if lock(&self.expired).contains(id) {
+            CoreError::ThreadExpired { id }
+        } else {
+            CoreError::ThreadNotFound { id }
+        }
     }
 
     fn restored(&self, id: ThreadId, restored: Option<Restored>) -> Result<Restored, CoreError> {
-        let restored = restored.ok_or_else(|| {
-            let source = std::io::Error::other("its first line does not say whose it is");
-            CoreError::Rollout { id, source }
-        })?;
+        let restored = restored.ok_or(CoreError::ThreadDamaged { id })?;
         match restored.meta.format {
             format if format > FORMAT => Err(CoreError::ThreadTooNew { id, format, known: FORMAT }),
             _ => Ok(restored),
@@ -272,7 +313,8 @@ impl ThreadManager {
     /// stays as it is, also where another process has it. The new thread is kept in memory only. Blocks for as long as
     /// the disk takes where the given one is not in memory.
     pub fn fork_for_query(self: &Arc<Self>, id: ThreadId) -> Result<Arc<Thread>, CoreError> {
-        let (history, (config, directory)) = match self.in_memory(id) {
+        // What another process has added to a thread is only on disk.
+        let (history, (config, directory)) = match self.in_memory(id).filter(|source| source.is_current()) {
             Some(source) => (source.finished_history(), (source.config().clone(), source.directory().share())),
             None => {
                 let restored = self.restored(id, restore::restore(self.lines_of(id)?))?;
@@ -289,32 +331,9 @@ impl ThreadManager {
             ..config
         };
         self.check_sandbox(&config)?;
-        self.insert(ThreadId::new(), config, directory, State::new(history, context_due), Rollout::Ephemeral)
-    }
-
-    /// The threads that are kept and `wanted`, the one used last first, at most so many. Those in directories that the
-    /// operator does not allow are left out. Blocks on the disk.
-    pub fn summaries(
-        &self,
-        limit: usize,
-        wanted: impl Fn(&ThreadSummary) -> bool,
-    ) -> Result<Vec<ThreadSummary>, CoreError> {
-        let Some(home) = &self.core.config.home else { return Ok(Vec::new()) };
-        let store = JsonlStore::new(home);
-        let ceiling = &self.core.config.ceiling;
-        let is_shown = |thread: &ThreadSummary| wanted(thread) && ceiling.check_directory(&thread.cwd).is_ok();
-        // As many are read as are shown where all are shown, which is the rule; else the rest is read as well.
-        let mut read = limit;
-        loop {
-            let found = crate::summaries(&store, read).map_err(|source| CoreError::Listing { source })?;
-            let was_all = found.len() < read;
-            let mut shown: Vec<_> = found.into_iter().filter(is_shown).collect();
-            if shown.len() >= limit || was_all || read == usize::MAX {
-                shown.truncate(limit);
-                return Ok(shown);
-            }
-            read = usize::MAX;
-        }
+        let fork = ThreadId::new();
+        let rollout = Rollout::ephemeral(SessionMeta::of(fork, &config));
+        self.insert(fork, config, directory, State::new(history, context_due), rollout)
     }
 
     /// What was said and done on a thread, as far as it is written, whoever has it open. Blocks on the disk.
@@ -325,10 +344,10 @@ impl ThreadManager {
     }
 
     fn lines_of(&self, id: ThreadId) -> Result<Vec<crate::RolloutLine>, CoreError> {
-        let store = self.core.store.as_ref().ok_or(CoreError::ThreadNotFound { id })?;
-        store.load(id).map_err(|source| match source.kind() {
-            std::io::ErrorKind::NotFound | std::io::ErrorKind::InvalidInput => CoreError::ThreadNotFound { id },
-            _ => CoreError::Rollout { id, source },
+        let store = self.core.store.as_ref().ok_or_else(|| self.unknown(id))?;
+        store.load(id).map_err(|source| match failure(store.as_ref(), id, source) {
+            CoreError::ThreadNotFound { id } => self.unknown(id),
+            other => other,
         })
     }
 
@@ -347,45 +366,51 @@ impl ThreadManager {
         if self.is_ending.load(Ordering::Relaxed) {
             return Err(CoreError::Ending);
         }
-        if threads.len() >= max && self.core.store.is_some() {
-            // Those on which nothing happens can be loaded again.
-            let_go(&mut threads, Duration::ZERO);
-        }
+        let left = if threads.len() >= max { longest_idle(&mut threads) } else { None };
         if threads.len() >= max {
             return Err(CoreError::TooManyThreads { max });
         }
         threads.insert(id, Arc::clone(&thread));
         drop(threads);
+        lock(&self.expired).extend(left);
         self.tidy();
         Ok(thread)
     }
 
-    /// Starts the task that ends what nobody follows and lets go what nobody uses, once, where there is a runtime.
+    /// Starts the task that ends what nobody follows, lets go what nobody uses and writes what waits for the disk, once,
+    /// where there is a runtime.
     fn tidy(&self) {
         let limits = &self.core.config.limits;
-        // What is not on disk would be lost.
-        let idle = limits.idle_thread.filter(|_| self.core.store.is_some());
-        let abandoned = limits.abandoned_turn;
-        let Some(shortest) = idle.into_iter().chain(abandoned).min() else { return };
+        let (idle, abandoned) = (limits.idle_thread, limits.abandoned_turn);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if self.is_tidied.swap(true, Ordering::Relaxed) {
             return;
         }
         let this = Weak::clone(&self.this);
+        let shortest = idle.into_iter().chain(abandoned).min().unwrap_or(LONGEST_ROUND * 10);
+        let round = (shortest / 10).clamp(Duration::from_secs(1), LONGEST_ROUND);
         runtime.spawn(async move {
-            let round = (shortest / 10).max(Duration::from_secs(1));
             loop {
                 tokio::time::sleep(round).await;
                 let Some(manager) = this.upgrade() else { return };
                 if let Some(limit) = abandoned {
-                    let threads: Vec<_> = lock(&manager.threads).values().cloned().collect();
-                    threads.iter().for_each(|thread| thread.end_if_abandoned(limit));
+                    manager.all().iter().for_each(|thread| thread.end_if_abandoned(limit));
                 }
                 if let Some(limit) = idle {
-                    let_go(&mut lock(&manager.threads), limit);
+                    let left = let_go(&mut lock(&manager.threads), limit);
+                    lock(&manager.expired).extend(left);
                 }
+                // The disk may take its time.
+                let behind = tokio::task::spawn_blocking(move || {
+                    manager.all().iter().for_each(Thread::catch_up);
+                });
+                drop(behind.await);
             }
         });
+    }
+
+    fn all(&self) -> Vec<Arc<Thread>> {
+        lock(&self.threads).values().cloned().collect()
     }
 
     /// Drops a thread that was shut down.
@@ -420,36 +445,35 @@ impl ThreadManager {
     }
 }
 
-/// Drops threads that nobody has used for so long. Their rollouts stay, and their background commands end.
-fn let_go(threads: &mut HashMap<ThreadId, Arc<Thread>>, limit: Duration) {
-    // Only the map holds it: no call is attached, no turn runs.
-    threads.retain(|_, thread| Arc::strong_count(thread) > 1 || !thread.is_idle_since(limit));
-}
+/// The longest time between two looks at the threads in memory.
+const LONGEST_ROUND: Duration = Duration::from_secs(60);
 
-/// Opens a rollout. One that is just being given up (its last lines are made durable) is waited for a moment.
-fn open_patiently(store: &dyn ThreadStore, id: ThreadId) -> std::io::Result<Opened> {
-    const ROUNDS: u32 = 20;
-    const ROUND: Duration = Duration::from_millis(10);
-    for _ in 0..ROUNDS {
-        match store.open(id) {
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => std::thread::sleep(ROUND),
-            other => return other,
+/// Drops threads that nobody has used for so long; their background commands end. Returns those of which nothing is left.
+fn let_go(threads: &mut HashMap<ThreadId, Arc<Thread>>, limit: Duration) -> Vec<ThreadId> {
+    let mut lost = Vec::new();
+    threads.retain(|id, thread| {
+        // Where only the map holds it, no call is attached and no turn runs.
+        let goes = Arc::strong_count(thread) == 1 && thread.unused_for().is_some_and(|unused| unused >= limit);
+        if goes && thread.is_ephemeral() {
+            lost.push(*id);
         }
-    }
-    store.open(id)
+        !goes
+    });
+    lost
 }
 
-/// The state of a thread that was loaded.
-fn state_of(restored: Restored) -> State {
-    let due = if restored.history.is_empty() { ContextDue::Everything } else { ContextDue::Nothing };
-    let mut state = State::new(Arc::new(restored.history), due);
-    (state.remembered, state.usage) = (restored.remembered, restored.usage);
-    restored.results.into_iter().for_each(|result| state.keep_result(Arc::new(result)));
-    state
+/// Drops the thread that has been idle longest, if one is idle: a query before the others, since it has its answer.
+/// Returns it where nothing is left of it.
+fn longest_idle(threads: &mut HashMap<ThreadId, Arc<Thread>>) -> Option<ThreadId> {
+    let idle = threads.iter().filter(|(_, thread)| Arc::strong_count(thread) == 1 && thread.is_idle());
+    let ranked = idle.map(|(id, thread)| (thread.config().read_only_tools, thread.unused_for(), *id));
+    let id = ranked.max()?.2;
+    threads.remove(&id).filter(|thread| thread.is_ephemeral()).map(|_| id)
 }
 
-/// Copies a thread as it is in its rollout, to a new one, whole or up to the end of a turn. The original may be in use.
-/// With `cwd` the new one goes on in that directory.
+/// Copies a thread as it is in its rollout, to a new one, whole or up to the end of a turn. The original may be in use, and
+/// may be damaged: what can be read is copied, without the instructions and limits of a first line that cannot. With `cwd`
+/// the new one goes on in that directory.
 ///
 /// # Errors
 /// There is no such thread, turn or directory, or the disk fails.
@@ -460,35 +484,36 @@ pub fn fork_rollout(
     cwd: Option<&Path>,
 ) -> Result<ThreadId, CoreError> {
     let directory = cwd.map(|cwd| ThreadDirectory::resolve(Path::new("/"), cwd)).transpose()?;
-    let failed = |source: std::io::Error| match source.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::InvalidInput => CoreError::ThreadNotFound { id },
-        _ => CoreError::Rollout { id, source },
-    };
-    let lines = store.load(id).map_err(failed)?;
+    let failed = |source: std::io::Error| failure(store, id, source);
+    let reading = store.read(id).map_err(failed)?;
+    let mut lines = reading.lines;
+    if !matches!(lines.first().map(|line| &line.item), Some(RolloutItem::SessionMeta(_))) {
+        let meta = restore::salvaged_meta(id, &lines).ok_or(CoreError::ThreadDamaged { id })?;
+        lines.insert(0, RolloutLine::now(RolloutItem::SessionMeta(meta)));
+    }
     let lines = match turn {
         Some(turn_id) => restore::up_to(lines, turn).ok_or(CoreError::TurnNotFound { id, turn_id })?,
         None => lines,
     };
     let fork = ThreadId::new();
     let mut writer = store.lock(fork).map_err(failed)?;
-    for line in lines {
-        let item = match line.item {
-            RolloutItem::SessionMeta(mut meta) => {
+    for mut line in lines {
+        match &mut line.item {
+            RolloutItem::SessionMeta(meta) => {
+                (meta.id, meta.forked_from) = (fork, Some(id));
                 if let Some(directory) = &directory {
                     directory.path().clone_into(&mut meta.cwd);
                 }
-                RolloutItem::SessionMeta(SessionMeta { id: fork, forked_from: Some(id), ..meta })
             }
-            RolloutItem::TurnContext(mut context) => {
+            RolloutItem::TurnContext(context) => {
                 if let Some(directory) = &directory {
                     directory.path().clone_into(&mut context.cwd);
                     context.directory = Some(directory.id().as_str().to_owned());
                 }
-                RolloutItem::TurnContext(context)
             }
-            other => other,
-        };
-        writer.append(&item).map_err(failed)?;
+            _ => {}
+        }
+        writer.append_line(&line).map_err(failed)?;
     }
     if let Some(directory) = &directory {
         let note = HistoryItem::Message { role: Role::User, text: instructions::moved_note(directory.path()) };

@@ -7,8 +7,9 @@ use openoxide_model::{HistoryItem, Usage};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use crate::approvals::Remembered;
+use crate::approvals::{Remembered, RememberedApproval};
 use crate::events::lock;
+use crate::rollout::TurnContext;
 use crate::{ApprovalRequest, Decider, Decision, Interruption, SteerId, TurnId, TurnResult};
 
 /// How many ended turns can still be asked for.
@@ -47,6 +48,18 @@ pub(crate) struct State {
     pub(crate) last_used: Instant,
     /// Tokens of the history as the model counted them last; 0 where it has not.
     pub(crate) context_tokens: u64,
+    /// What the last turn ran with.
+    pub(crate) context: Option<TurnContext>,
+    /// What was approved for the thread, as it was written.
+    pub(crate) granted: Vec<RememberedApproval>,
+    /// How many hold the thread in use; see `thread/disk_side.rs`.
+    pub(crate) claims: usize,
+    /// Whether somebody waits for the end of commands in the background.
+    pub(crate) watches_commands: bool,
+    /// What the next turn's result is to warn of.
+    pub(crate) warnings: Vec<String>,
+    /// What this turn's result is to warn of.
+    pub(crate) turn_warnings: Vec<String>,
 }
 
 /// What the model is told ahead of the next prompt.
@@ -77,6 +90,10 @@ pub(crate) struct Running {
     pub(crate) steers: Vec<(SteerId, String)>,
     /// The end is decided: nothing can steer or interrupt it any more.
     pub(crate) sealed: bool,
+    /// It was told that lines of it are not on disk.
+    pub(crate) told_behind: bool,
+    /// Its caller is gone for good: a thread that has nothing else leaves memory with it.
+    pub(crate) abandoned: bool,
 }
 
 /// A question that waits for its decision.
@@ -130,6 +147,12 @@ impl State {
             usage: Usage::default(),
             last_used: Instant::now(),
             context_tokens: 0,
+            context: None,
+            granted: Vec::new(),
+            claims: 0,
+            watches_commands: false,
+            warnings: Vec::new(),
+            turn_warnings: Vec::new(),
         }
     }
 

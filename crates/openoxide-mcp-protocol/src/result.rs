@@ -68,6 +68,9 @@ pub struct ToolOutput {
     /// What the agent asked for and was not allowed to do.
     #[serde(default)]
     pub denials: Vec<DenialReport>,
+    /// What a person should know of how the thread is kept: it is not saved any more, or parts of it were lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// How a turn stands.
@@ -128,10 +131,13 @@ pub fn cut_diff(diff: &str) -> String {
 
 /// Wraps a tool output as a `tools/call` result: structured content, and one text block that ends with the thread id.
 pub fn tool_result(era: Era, output: &ToolOutput, is_error: bool) -> Value {
-    let text = match output.content.is_empty() {
-        true => format!("thread_id: {}", output.thread_id),
-        false => format!("{}\n\nthread_id: {}", output.content, output.thread_id),
-    };
+    let mut text = String::new();
+    for part in std::iter::once(&output.content).chain(&output.warnings).filter(|part| !part.is_empty()) {
+        text.push_str(part);
+        text.push_str("\n\n");
+    }
+    text.push_str("thread_id: ");
+    text.push_str(&output.thread_id);
     let structured = serde_json::to_value(output).expect("wire types serialize");
     wrap(era, text, Some(structured), is_error)
 }
@@ -197,6 +203,7 @@ mod tests {
             thread_usage: None,
             duration_ms: None,
             denials: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -206,6 +213,9 @@ mod tests {
         assert_eq!(result["structuredContent"]["threadId"], "t-1");
         assert_eq!(result["content"][0]["text"], "done\n\nthread_id: t-1");
         assert!(result.get("resultType").is_none());
+        let warned = ToolOutput { warnings: vec!["it is not saved".to_owned()], ..output("done") };
+        let warned = tool_result(Era::Legacy, &warned, false);
+        assert_eq!(warned["content"][0]["text"], "done\n\nit is not saved\n\nthread_id: t-1");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! prompts of one thread in order. What starts a thread touches the disk and is admitted by its runner.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use openoxide_core::{
@@ -199,7 +200,9 @@ pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, era: Er
     match manager.enter(id) {
         Entrance::Open(thread) => Reply::Now(reply_on(&thread, &principal, era, params)),
         Entrance::Line(ticket) => Reply::Later(Box::pin(async move {
-            let (thread, _pass) = ticket.open().await;
+            // Another process that uses the thread is waited for where the caller says for how long.
+            let patience = params.wait_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            let (thread, _pass) = ticket.open(patience.unwrap_or_default()).await;
             match thread {
                 Ok(thread) => reply_on(&thread, &principal, era, params),
                 Err(error) => refused(era, Some(&params.thread_id), &error),

@@ -48,6 +48,7 @@ pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
                 note: denial.note.clone(),
             })
             .collect(),
+        warnings: result.warnings.clone(),
         ..of_thread(thread)
     };
     tool_result(era, &output, status == CallStatus::Failed)
@@ -147,6 +148,7 @@ fn blank(thread_id: String) -> ToolOutput {
         thread_usage: None,
         duration_ms: None,
         denials: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 

@@ -2,7 +2,9 @@
 //! `openoxide://threads/{id}/diff` what its turns changed. They are read from the disk, so none of it is for the processor's
 //! own task.
 
-use openoxide_core::{CoreError, ErrorKind, ThreadChange, ThreadId, ThreadManager, ThreadSummary, quote_path};
+use openoxide_core::{
+    CoreError, ErrorKind, PageCursor, ThreadChange, ThreadId, ThreadManager, ThreadSummary, quote_path,
+};
 use openoxide_mcp_protocol::apps::{REVIEW_URI, review_resource};
 use openoxide_mcp_protocol::{WireError, code, parse_params};
 use serde_json::value::RawValue;
@@ -82,17 +84,15 @@ fn list(manager: &ThreadManager, principal: &Principal, params: Option<&RawValue
         cursor: Option<String>,
     }
     let cursor = parse_params::<Params>("resources/list", params)?.cursor;
-    let from: usize = match &cursor {
-        None => 0,
-        Some(text) => text.parse().map_err(|_| {
+    let from: Option<PageCursor> = match &cursor {
+        None => None,
+        Some(text) => Some(text.parse().map_err(|()| {
             WireError::invalid_params(format!("unknown cursor {text:?}; use the nextCursor of an earlier page"))
-        })?,
+        })?),
     };
-    // One more than the page tells whether there is a next.
-    let end = from.saturating_add(PAGE);
-    let threads = manager.summaries(end.saturating_add(1), theirs(principal)).map_err(|error| internal(&error))?;
+    let (threads, next) = manager.page(from, PAGE, theirs(principal)).map_err(|error| internal(&error))?;
     let mut resources = Vec::new();
-    if from == 0 {
+    if from.is_none() {
         resources.push(json!({
             "uri": ALL,
             "name": "threads",
@@ -101,7 +101,7 @@ fn list(manager: &ThreadManager, principal: &Principal, params: Option<&RawValue
             "mimeType": JSON,
         }));
     }
-    resources.extend(threads.iter().skip(from).take(PAGE).map(|thread| {
+    resources.extend(threads.iter().map(|thread| {
         let title = if thread.prompt.is_empty() { "(no prompt yet)" } else { &thread.prompt };
         json!({
             "uri": format!("{BELOW}{}", thread.id),
@@ -112,8 +112,8 @@ fn list(manager: &ThreadManager, principal: &Principal, params: Option<&RawValue
         })
     }));
     let mut result = json!({ "resources": resources });
-    if threads.len() > end {
-        result["nextCursor"] = json!(end.to_string());
+    if let Some(next) = next {
+        result["nextCursor"] = json!(next.to_string());
     }
     Ok(result)
 }

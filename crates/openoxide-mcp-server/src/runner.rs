@@ -157,6 +157,7 @@ impl<'a> Stay<'a> {
     async fn run(mut self, limit: Option<Duration>) -> End {
         let Some(attachment) = self.place.take() else { return End::Cancelled };
         let (snapshot, mut events) = (attachment.snapshot, attachment.events);
+        self.thread.used_by(self.call.client.name.as_deref());
         let visit = self.connection.server.visits.enter(
             self.thread.id(),
             self.turn,
@@ -306,8 +307,7 @@ impl<'a> Stay<'a> {
         }
         let nobody_left = visit.leave();
         if (self.began || nobody_left)
-            && let Err(error) =
-                self.thread.submit(Op::Interrupt { turn_id: Some(self.turn), why: Interruption::Cancelled })
+            && let Err(error) = self.thread.submit(Op::Abandon { turn_id: self.turn, why: Interruption::Cancelled })
         {
             tracing::debug!(%error, "a cancelled turn was not there to interrupt");
         }

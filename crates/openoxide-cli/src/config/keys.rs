@@ -3,11 +3,12 @@
 use toml::de::{DeTable, DeValue};
 
 /// Every key, dotted; `*` stands for one name of the user's, and a last `**` for whatever follows.
-pub(crate) const KNOWN: [&str; 55] = [
+pub(crate) const KNOWN: [&str; 56] = [
     "approval_policy",
     "compact_prompt",
     "history.max_age_days",
     "history.max_bytes",
+    "history.max_load_bytes",
     "history.persistence",
     "max_steps",
     "max_turn_seconds",

@@ -1,5 +1,6 @@
 //! `openoxide threads`: the threads that are kept on disk, for the person who wants to look back, go on elsewhere, or clean
-//! up. Works beside running servers: what one of them has open is read, and never written.
+//! up. Works beside running servers: what one of them uses at this moment is read, and never written; what is idle may be
+//! undone, put aside and deleted, which the server notices.
 
 mod page;
 
@@ -173,8 +174,10 @@ fn busy(store: &JsonlStore, id: ThreadId, error: std::io::Error) -> anyhow::Erro
     if error.kind() != std::io::ErrorKind::WouldBlock {
         return anyhow::Error::new(error).context(format!("thread {id}"));
     }
-    let holder = store.holder(id).map(|pid| format!(" (process {pid})")).unwrap_or_default();
-    anyhow::anyhow!("thread {id} is open in another process{holder}; end that first, or close the thread there")
+    let holder = store.holder(id).map_or_else(|| "another process".to_owned(), |holder| holder.to_string());
+    anyhow::anyhow!(
+        "thread {id} is in use by {holder}; wait until that is done, or interrupt or close the thread there"
+    )
 }
 
 /// The thread whose id begins so.

@@ -7,12 +7,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::SystemTime;
 
 use openoxide_model::{HistoryItem, Role};
 use serde::{Deserialize, Serialize};
 
 use super::{JsonlStore, RolloutItem, RolloutLine, StoredThread, ThreadStore as _};
+use crate::events::lock;
 use crate::{ThreadId, instructions};
 
 /// Lines of a rollout that are read for its first prompt.
@@ -53,32 +55,68 @@ struct Entry {
 /// # Errors
 /// The directory cannot be read. An index that cannot be read or written only costs time.
 pub fn summaries(store: &JsonlStore, limit: usize) -> io::Result<Vec<ThreadSummary>> {
-    let mut threads = store.list()?;
-    threads.sort_by_key(|thread| std::cmp::Reverse((thread.modified, thread.id)));
-    let count = threads.len();
-    threads.truncate(limit);
-    let path = store.index();
-    let (mut known, lines) = read(&path);
-    let mut fresh = Vec::new();
-    let mut found = Vec::with_capacity(threads.len());
-    for StoredThread { id, bytes, modified } in threads {
-        let entry = match known.remove(&id) {
-            Some(entry) => entry,
-            None => {
-                // One that was deleted meanwhile is left out.
-                let Ok((entry, is_whole)) = head(&store.path_of(id)?, id) else { continue };
-                if is_whole {
-                    fresh.push(entry.clone());
-                }
-                entry
+    Listing::of(store)?.read(store, 0, limit, |_| true).map(|(found, _)| found)
+}
+
+/// The threads there are at one moment, the one used last first.
+pub(crate) struct Listing {
+    threads: Vec<StoredThread>,
+    known: Mutex<HashMap<ThreadId, Entry>>,
+    /// Lines of the index.
+    lines: usize,
+}
+
+impl Listing {
+    /// Those of now.
+    pub(crate) fn of(store: &JsonlStore) -> io::Result<Self> {
+        let mut threads = store.list()?;
+        threads.sort_by_key(|thread| std::cmp::Reverse((thread.modified, thread.id)));
+        let (known, lines) = read(&store.index());
+        Ok(Self { threads, known: Mutex::new(known), lines })
+    }
+
+    /// As many threads as are asked for of those that are `wanted`, from a place on, and the place where to go on; none
+    /// at the end. A thread that is gone by now is left out.
+    pub(crate) fn read(
+        &self,
+        store: &JsonlStore,
+        from: usize,
+        limit: usize,
+        wanted: impl Fn(&ThreadSummary) -> bool,
+    ) -> io::Result<(Vec<ThreadSummary>, Option<usize>)> {
+        let (mut found, mut fresh, mut next) = (Vec::new(), Vec::new(), None);
+        let mut known = lock(&self.known);
+        for (at, StoredThread { id, .. }) in self.threads.iter().enumerate().skip(from) {
+            if found.len() == limit {
+                next = Some(at);
+                break;
             }
-        };
-        found.push(ThreadSummary { id, bytes, modified, cwd: entry.cwd, prompt: entry.prompt, owner: entry.owner });
+            let path = store.path_of(*id)?;
+            let Ok(metadata) = fs::metadata(&path) else { continue };
+            let entry = match known.get(id) {
+                Some(entry) => entry.clone(),
+                None => {
+                    // One that was deleted meanwhile is left out.
+                    let Ok((entry, is_whole)) = head(&path, *id) else { continue };
+                    if is_whole {
+                        fresh.push(entry.clone());
+                        known.insert(*id, entry.clone());
+                    }
+                    entry
+                }
+            };
+            let Entry { id, cwd, prompt, owner } = entry;
+            let (bytes, modified) = (metadata.len(), metadata.modified()?);
+            let summary = ThreadSummary { id, bytes, modified, cwd, prompt, owner };
+            if wanted(&summary) {
+                found.push(summary);
+            }
+        }
+        if let Err(error) = keep(&store.index(), &fresh, self.lines > 2 * self.threads.len() + 100) {
+            tracing::debug!("the index of threads was not written: {error}");
+        }
+        Ok((found, next))
     }
-    if let Err(error) = keep(&path, &fresh, lines > 2 * count + 100) {
-        tracing::debug!("the index of threads was not written: {error}");
-    }
-    Ok(found)
 }
 
 /// What the index holds, and how many lines it has.
@@ -109,8 +147,8 @@ fn keep(path: &Path, fresh: &[Entry], is_stale: bool) -> io::Result<()> {
 /// Reads on to the first prompt; whether there is one.
 fn head(path: &Path, id: ThreadId) -> io::Result<(Entry, bool)> {
     let mut entry = Entry { id, cwd: PathBuf::new(), prompt: String::new(), owner: None };
-    for line in BufReader::new(File::open(path)?).lines().take(HEAD_LINES) {
-        let Ok(line) = serde_json::from_str::<RolloutLine>(&line?) else { continue };
+    for line in BufReader::new(File::open(path)?).split(b'\n').take(HEAD_LINES) {
+        let Ok(line) = serde_json::from_slice::<RolloutLine>(&line?) else { continue };
         match line.item {
             RolloutItem::SessionMeta(meta) => (entry.cwd, entry.owner) = (meta.cwd, meta.owner),
             RolloutItem::ResponseItem(item) => {

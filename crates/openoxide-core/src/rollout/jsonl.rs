@@ -1,35 +1,77 @@
 //! Rollouts as files: `<home>/sessions/YYYY/MM/DD/rollout-<time>-<thread id>.jsonl`, one line of JSON for each item.
 //!
 //! The time in the path is that in the thread's id (UUID v7, UTC), so an id alone leads to its file. Directories have
-//! mode 0700 and files 0600. The one writer holds an exclusive `flock`, which ends with its process however that ends.
+//! mode 0700 and files 0600. The one writer holds a lock below `<home>/run/threads`, which ends with its process however
+//! that ends. A file `<id>.deleted` there tells a server that still has a deleted thread in memory not to write it anew.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::{FlockOperation, flock};
-use serde::Serialize;
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-use super::{Opened, RolloutItem, RolloutLine, StoredThread, Syncer, ThreadStore, ThreadWriter};
+use super::lock::{self, ThreadLock};
+use super::{Fate, Holder, Reading, RolloutLine, Stamp, StoredThread, Syncer, ThreadStore, ThreadWriter, read};
 use crate::ThreadId;
 
-/// The longest line that is read back; longer ones are left out.
-const MAX_LINE_BYTES: u64 = 64 << 20;
+/// How long a server may have a deleted thread in memory and still be told so.
+const DELETED_KNOWN: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// How long the last process of a command may take to go away after the end of its turn was told.
+const COMMAND_GRACE: Duration = Duration::from_millis(300);
+
+/// From one look whether it is gone to the next.
+const COMMAND_ROUND: Duration = Duration::from_millis(10);
+
+/// What can fail while lines are written, so that a test can have it fail.
+pub(crate) trait Disk: Send + Sync + std::fmt::Debug {
+    /// Writes at the end of a file.
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()>;
+
+    /// Cuts a file.
+    fn cut(&self, file: &File, length: u64) -> io::Result<()>;
+}
+
+/// The disk as it is.
+#[derive(Debug)]
+pub(crate) struct RealDisk;
+
+impl Disk for RealDisk {
+    fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
+        file.write_all(bytes)
+    }
+
+    fn cut(&self, file: &File, length: u64) -> io::Result<()> {
+        file.set_len(length)
+    }
+}
 
 /// Keeps each rollout in a file of its own under one directory.
 #[derive(Debug, Clone)]
 pub struct JsonlStore {
     sessions: PathBuf,
+    /// Where threads are that were put aside, or came back from there.
+    aside: PathBuf,
+    /// Where the locks are.
+    run: PathBuf,
+    disk: Arc<dyn Disk>,
 }
 
 impl JsonlStore {
     /// A store under `<home>/sessions`; nothing is created before the first line is written.
     pub fn new(home: &Path) -> Self {
-        Self { sessions: home.join("sessions") }
+        let (sessions, aside) = (home.join("sessions"), home.join("archived_sessions"));
+        Self { sessions, aside, run: home.join("run/threads"), disk: Arc::new(RealDisk) }
+    }
+
+    /// The same on a disk that may fail.
+    #[cfg(test)]
+    pub(crate) fn on(home: &Path, disk: Arc<dyn Disk>) -> Self {
+        Self { disk, ..Self::new(home) }
     }
 
     /// Where what lists show is kept; see [`super::summaries`].
@@ -39,14 +81,15 @@ impl JsonlStore {
 
     /// The store of threads that were put aside, under `<home>/archived_sessions`.
     pub fn archived(home: &Path) -> Self {
-        Self { sessions: home.join("archived_sessions") }
+        let Self { sessions, aside, run, disk } = Self::new(home);
+        Self { sessions: aside, aside: sessions, run, disk }
     }
 
     /// Moves a thread to another store of the same file system; [`io::ErrorKind::WouldBlock`] while a writer holds it.
     pub fn move_to(&self, id: ThreadId, other: &Self) -> io::Result<()> {
         let (from, to) = (self.path_of(id)?, other.path_of(id)?);
-        let file = File::open(&from)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let _lock = self.take_lock(id)?;
+        fs::metadata(&from)?;
         if let Some(directory) = to.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         }
@@ -55,58 +98,111 @@ impl JsonlStore {
 
     /// Where the rollout of a thread is, whether or not it exists. Fails for an id that carries no time.
     pub fn path_of(&self, id: ThreadId) -> io::Result<PathBuf> {
-        let time = id
-            .unix_seconds()
-            .and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok())
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the thread id is not a UUID v7"))?;
-        let (directory, name) = (
-            time.format(format_description!("[year]/[month]/[day]")).map_err(io::Error::other)?,
-            time.format(format_description!("[year]-[month]-[day]T[hour]-[minute]-[second]"))
-                .map_err(io::Error::other)?,
-        );
-        Ok(self.sessions.join(directory).join(format!("rollout-{name}-{id}.jsonl")))
+        path_in(&self.sessions, id)
     }
+
+    fn lock_path(&self, id: ThreadId) -> PathBuf {
+        self.run.join(format!("{id}.lock"))
+    }
+
+    /// Takes the lock of a thread. Where no turn of it runs any more and only the last of its commands is not gone yet, that
+    /// is waited for.
+    fn take_lock(&self, id: ThreadId) -> io::Result<ThreadLock> {
+        let begun = Instant::now();
+        loop {
+            match ThreadLock::take(self.lock_path(id)) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock
+                        && begun.elapsed() < COMMAND_GRACE
+                        && self.holder(id).is_none_or(|holder| !holder.commands.is_empty()) =>
+                {
+                    std::thread::sleep(COMMAND_ROUND);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn deleted_path(&self, id: ThreadId) -> PathBuf {
+        self.run.join(format!("{id}.deleted"))
+    }
+
+    fn writer(&self, lock: ThreadLock, path: PathBuf, file: File) -> io::Result<Box<dyn ThreadWriter>> {
+        let mut writer =
+            JsonlWriter { lock, path, file: Arc::new(file), disk: Arc::clone(&self.disk), length: 0, is_torn: false };
+        writer.end_torn_line()?;
+        Ok(Box::new(writer))
+    }
+
+    /// Forgets deletions that no server needs to be told any more.
+    fn forget_deleted(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.run)? {
+            let path = entry?.path();
+            let is_old = |path: &Path| -> io::Result<bool> {
+                let age = SystemTime::now().duration_since(fs::symlink_metadata(path)?.modified()?);
+                Ok(age.unwrap_or_default() > DELETED_KNOWN)
+            };
+            if path.extension().is_some_and(|extension| extension == "deleted") && is_old(&path).unwrap_or(false) {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn path_in(sessions: &Path, id: ThreadId) -> io::Result<PathBuf> {
+    let time = id
+        .unix_seconds()
+        .and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the thread id is not a UUID v7"))?;
+    let (directory, name) = (
+        time.format(format_description!("[year]/[month]/[day]")).map_err(io::Error::other)?,
+        time.format(format_description!("[year]-[month]-[day]T[hour]-[minute]-[second]")).map_err(io::Error::other)?,
+    );
+    Ok(sessions.join(directory).join(format!("rollout-{name}-{id}.jsonl")))
 }
 
 impl ThreadStore for JsonlStore {
     fn lock(&self, id: ThreadId) -> io::Result<Box<dyn ThreadWriter>> {
         let path = self.path_of(id)?;
-        if let Some(directory) = path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        }
-        let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        end_torn_line(&mut file)?;
-        Ok(Box::new(JsonlWriter { file: Arc::new(file) }))
+        let lock = self.take_lock(id)?;
+        let file = create(&path)?;
+        self.writer(lock, path, file)
     }
 
-    fn open(&self, id: ThreadId) -> io::Result<Opened> {
-        let mut file = OpenOptions::new().read(true).append(true).open(self.path_of(id)?)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        end_torn_line(&mut file)?;
-        file.seek(SeekFrom::Start(0))?;
-        let lines = read_lines(file.try_clone()?)?;
-        Ok((Box::new(JsonlWriter { file: Arc::new(file) }), lines))
+    fn claim(&self, id: ThreadId) -> io::Result<Box<dyn ThreadWriter>> {
+        let path = self.path_of(id)?;
+        // An id that nobody has leaves no trace.
+        fs::metadata(&path)?;
+        let lock = self.take_lock(id)?;
+        let file = OpenOptions::new().read(true).append(true).open(&path)?;
+        self.writer(lock, path, file)
     }
 
     fn contains(&self, id: ThreadId) -> bool {
         self.path_of(id).is_ok_and(|path| path.is_file())
     }
 
-    fn holder(&self, id: ThreadId) -> Option<u32> {
-        // Linux lists every lock: `1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF`.
-        let inode = fs::metadata(self.path_of(id).ok()?).ok()?.ino();
-        let locks = fs::read_to_string("/proc/locks").ok()?;
-        locks.lines().find_map(|line| {
-            let mut words = line.split_ascii_whitespace().skip(1);
-            let (kind, pid, place) = (words.next()?, words.nth(2)?, words.next()?);
-            let is_it = kind == "FLOCK" && place.rsplit(':').next()?.parse() == Ok(inode);
-            is_it.then(|| pid.parse().ok())?
-        })
+    fn holder(&self, id: ThreadId) -> Option<Holder> {
+        lock::holder(&self.lock_path(id))
     }
 
-    fn load(&self, id: ThreadId) -> io::Result<Vec<RolloutLine>> {
-        read_lines(File::open(self.path_of(id)?)?)
+    fn stamp(&self, id: ThreadId) -> io::Result<Stamp> {
+        Ok(stamp_of(&fs::metadata(self.path_of(id)?)?))
+    }
+
+    fn fate(&self, id: ThreadId) -> Fate {
+        if path_in(&self.aside, id).is_ok_and(|path| path.is_file()) {
+            Fate::Archived
+        } else if self.deleted_path(id).exists() {
+            Fate::Deleted
+        } else {
+            Fate::Lost
+        }
+    }
+
+    fn read(&self, id: ThreadId) -> io::Result<Reading> {
+        read::whole(&File::open(self.path_of(id)?)?)
     }
 
     fn list(&self) -> io::Result<Vec<StoredThread>> {
@@ -118,9 +214,14 @@ impl ThreadStore for JsonlStore {
 
     fn delete(&self, id: ThreadId) -> io::Result<()> {
         let path = self.path_of(id)?;
-        let file = File::open(&path)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        fs::metadata(&path)?;
+        let _lock = self.take_lock(id)?;
+        // Before it is gone, so that at no moment it looks lost.
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(self.deleted_path(id))?;
         fs::remove_file(path)?;
+        if let Err(error) = self.forget_deleted() {
+            tracing::debug!(%error, "old notes of deletions were not removed");
+        }
         // Its prompt goes with it; the rest of the index is read anew.
         match fs::remove_file(self.index()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -129,31 +230,16 @@ impl ThreadStore for JsonlStore {
     }
 }
 
-/// A crash may leave a line without its end; what follows must not become part of it.
-fn end_torn_line(file: &mut File) -> io::Result<()> {
-    if file.seek(SeekFrom::End(0))? == 0 {
-        return Ok(());
+/// Opens a rollout, making it where there is none.
+fn create(path: &Path) -> io::Result<File> {
+    if let Some(directory) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
-    file.seek(SeekFrom::End(-1))?;
-    let mut last = [0];
-    file.read_exact(&mut last)?;
-    if last != *b"\n" { file.write_all(b"\n") } else { Ok(()) }
+    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)
 }
 
-fn read_lines(file: File) -> io::Result<Vec<RolloutLine>> {
-    let mut reader = BufReader::new(file);
-    let (mut lines, mut line) = (Vec::new(), Vec::new());
-    loop {
-        line.clear();
-        if reader.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line)? == 0 {
-            return Ok(lines);
-        }
-        if line.ends_with(b"\n")
-            && let Ok(parsed) = serde_json::from_slice(&line)
-        {
-            lines.push(parsed);
-        }
-    }
+fn stamp_of(metadata: &fs::Metadata) -> Stamp {
+    Stamp { device: metadata.dev(), inode: metadata.ino(), length: metadata.len() }
 }
 
 fn collect(directory: &Path, depth: u32, found: &mut Vec<StoredThread>) -> io::Result<()> {
@@ -179,25 +265,120 @@ fn collect(directory: &Path, depth: u32, found: &mut Vec<StoredThread>) -> io::R
 }
 
 struct JsonlWriter {
+    lock: ThreadLock,
+    path: PathBuf,
     file: Arc<File>,
+    disk: Arc<dyn Disk>,
+    /// Bytes of the file that are whole lines of ours or were there before.
+    length: u64,
+    /// Whether more than that is there: the beginning of a line that could neither be finished nor cut off.
+    is_torn: bool,
+}
+
+impl JsonlWriter {
+    /// A crash may leave a line without its end; what follows must not become part of it. One that is whole but for its
+    /// end is kept, another one is cut off: it was never announced.
+    fn end_torn_line(&mut self) -> io::Result<()> {
+        let mut file = &*self.file;
+        self.length = file.seek(SeekFrom::End(0))?;
+        let begin = match self.last_line()? {
+            Some(begin) => begin,
+            None => return Ok(()),
+        };
+        let mut line = Vec::new();
+        file.seek(SeekFrom::Start(begin))?;
+        file.read_to_end(&mut line)?;
+        if serde_json::from_slice::<RolloutLine>(&line).is_ok() {
+            self.disk.write(&self.file, b"\n")?;
+            self.length += 1;
+            return Ok(());
+        }
+        tracing::warn!(path = %self.path.display(), bytes = line.len(), "a last line that was cut off is removed");
+        self.disk.cut(&self.file, begin)?;
+        self.length = begin;
+        Ok(())
+    }
+
+    /// Where the last line begins, if it has no end.
+    fn last_line(&self) -> io::Result<Option<u64>> {
+        use std::os::unix::fs::FileExt as _;
+        const CHUNK: u64 = 64 * 1024;
+        let (mut end, mut chunk) = (self.length, Vec::new());
+        while end > 0 {
+            let begin = end.saturating_sub(CHUNK);
+            chunk.resize(usize::try_from(end - begin).unwrap_or_default(), 0);
+            self.file.read_exact_at(&mut chunk, begin)?;
+            if let Some(at) = chunk.iter().rposition(|byte| *byte == b'\n') {
+                let line = begin + at as u64 + 1;
+                return Ok((line < self.length).then_some(line));
+            }
+            end = begin;
+        }
+        Ok((self.length > 0).then_some(0))
+    }
+
+    /// Finds out what a failed write has left, and takes it back if that can be done. Whether the line is there after all.
+    fn after_failure(&mut self, wanted: u64) -> bool {
+        let there = self.file.metadata().map(|metadata| metadata.len());
+        if matches!(there, Ok(length) if length == self.length + wanted) {
+            (self.length, self.is_torn) = (self.length + wanted, false);
+            return true;
+        }
+        // A torn line from before stays, so that the next one begins with an end for it.
+        let is_clean = matches!(there, Ok(length) if length == self.length) && !self.is_torn;
+        if !is_clean && self.disk.cut(&self.file, self.length).is_err() {
+            self.is_torn = true;
+            self.length = self.file.metadata().map_or(self.length, |metadata| metadata.len());
+        }
+        false
+    }
 }
 
 impl ThreadWriter for JsonlWriter {
-    fn append(&mut self, item: &RolloutItem) -> io::Result<()> {
-        #[derive(Serialize)]
-        struct Line<'a> {
-            timestamp: &'a str,
-            #[serde(flatten)]
-            item: &'a RolloutItem,
+    fn append_line(&mut self, line: &RolloutLine) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        if self.is_torn {
+            bytes.push(b'\n');
         }
-        let timestamp = OffsetDateTime::now_utc()
-            .format(format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z"))
-            .map_err(io::Error::other)?;
-        let mut line = serde_json::to_vec(&Line { timestamp: &timestamp, item })?;
-        line.push(b'\n');
-        // One write for the whole line: with O_APPEND it lands in one piece or, when the disk is full, is torn and
-        // left out when the file is read.
-        (&*self.file).write_all(&line)
+        serde_json::to_writer(&mut bytes, line)?;
+        bytes.push(b'\n');
+        // One write for the whole line: with O_APPEND it lands in one piece or, when the disk is full, is torn.
+        match self.disk.write(&self.file, &bytes) {
+            Ok(()) => {
+                (self.length, self.is_torn) = (self.length + bytes.len() as u64, false);
+                Ok(())
+            }
+            Err(_) if self.after_failure(bytes.len() as u64) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn stamp(&self) -> Stamp {
+        // The descriptor is open, so only a broken file system fails here; such a stamp is unlike any other.
+        let there = self.file.metadata().map(|metadata| stamp_of(&metadata));
+        let Stamp { device, inode, .. } = there.unwrap_or(Stamp { device: 0, inode: 0, length: 0 });
+        Stamp { device, inode, length: self.length }
+    }
+
+    fn read_back(&self, max_bytes: u64) -> io::Result<Reading> {
+        read::tail(&self.file, max_bytes)
+    }
+
+    fn begin_anew(&mut self) -> io::Result<Option<PathBuf>> {
+        let aside = if self.length > 0 {
+            let aside = self.path.with_extension(format!("damaged-{}", uuid::Uuid::now_v7()));
+            fs::rename(&self.path, &aside)?;
+            Some(aside)
+        } else {
+            None
+        };
+        self.file = Arc::new(create(&self.path)?);
+        (self.length, self.is_torn) = (0, false);
+        Ok(aside)
+    }
+
+    fn note(&self, holder: &Holder) {
+        self.lock.note(holder);
     }
 
     fn syncer(&self) -> io::Result<Syncer> {
@@ -213,6 +394,7 @@ mod tests {
     use openoxide_model::{HistoryItem, Role};
 
     use super::*;
+    use crate::RolloutItem;
 
     fn message(text: &str) -> RolloutItem {
         RolloutItem::ResponseItem(Arc::new(HistoryItem::Message { role: Role::User, text: text.to_owned() }))
@@ -264,5 +446,44 @@ mod tests {
         drop(writer);
         store.delete(id).unwrap();
         assert!(store.list().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_line_of_any_length_that_was_written_is_read_back() {
+        let home = tempfile::tempdir().unwrap();
+        let store = JsonlStore::new(home.path());
+        let id = ThreadId::new();
+        let items = [message("before"), message(&"x".repeat(65 << 20)), message("after")];
+        let mut writer = store.lock(id).unwrap();
+        items.iter().for_each(|item| writer.append(item).unwrap());
+        drop(writer);
+        let reading = store.read(id).unwrap();
+        let read: Vec<RolloutItem> = reading.lines.into_iter().map(|line| line.item).collect();
+        assert!(read == items && reading.damage.is_empty(), "{} lines", read.len());
+    }
+
+    #[test]
+    fn a_torn_try_is_no_damage_and_what_is_not_understood_is_told_apart() {
+        let home = tempfile::tempdir().unwrap();
+        let store = JsonlStore::new(home.path());
+        let id = ThreadId::new();
+        let mut writer = store.lock(id).unwrap();
+        writer.append(&message("one")).unwrap();
+        drop(writer);
+        let path = store.path_of(id).unwrap();
+        let line = fs::read_to_string(&path).unwrap();
+        let half = &line[..line.len() / 2];
+        let later = line.replace("response_item", "response_thing");
+        let spoiled = line.replace("\"role\":", "\"rule\":");
+        let text = format!("{half}\n{}\n{line}{later}{spoiled}\nno json\n{line}{half}", &half[..10]);
+        fs::write(&path, &text).unwrap();
+        let reading = store.read(id).unwrap();
+        assert_eq!(reading.lines.len(), 2);
+        let damaged: Vec<&str> = reading
+            .damage
+            .iter()
+            .map(|damage| &text[damage.at as usize..(damage.at + damage.bytes) as usize])
+            .collect();
+        assert_eq!(damaged, [spoiled.trim_end(), "no json"]);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use openoxide_model::{HistoryItem, Role, Usage};
 
 use super::{EventRecord, RolloutItem, RolloutLine, SessionMeta, TurnContext, TurnStatusRecord};
-use crate::approvals::Remembered;
+use crate::approvals::{Remembered, RememberedApproval};
 use crate::thread_state::KEPT_RESULTS;
 use crate::{ThreadId, TurnId, TurnResult, TurnStatus, instructions};
 
@@ -17,6 +17,8 @@ pub(crate) struct Restored {
     pub(crate) context: Option<TurnContext>,
     pub(crate) history: Vec<Arc<HistoryItem>>,
     pub(crate) remembered: Remembered,
+    /// The same, as it was written.
+    pub(crate) granted: Vec<RememberedApproval>,
     /// The turns that ended last, oldest first.
     pub(crate) results: Vec<TurnResult>,
     /// Tokens of all turns.
@@ -26,7 +28,7 @@ pub(crate) struct Restored {
 }
 
 /// A turn that a crash has ended.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct CutOff {
     pub(crate) turn_id: TurnId,
     /// Index of its first item in the history.
@@ -37,26 +39,28 @@ pub(crate) struct CutOff {
 pub(crate) fn restore(lines: Vec<RolloutLine>) -> Option<Restored> {
     let mut lines = lines.into_iter();
     let RolloutItem::SessionMeta(meta) = lines.next()?.item else { return None };
-    let id = meta.id;
     let mut restored = Restored {
         meta,
         context: None,
         history: Vec::new(),
         remembered: Remembered::default(),
+        granted: Vec::new(),
         results: Vec::new(),
         usage: Usage::default(),
         cut_off: None,
     };
-    lines.for_each(|line| restored.take(id, line.item));
+    lines.for_each(|line| restored.take(line.item));
     Some(restored)
 }
 
 impl Restored {
-    fn take(&mut self, id: ThreadId, item: RolloutItem) {
+    fn take(&mut self, item: RolloutItem) {
         match item {
             // A fork's file repeats nothing of the kind; a second one is another program's.
             RolloutItem::SessionMeta(_) => {}
             RolloutItem::TurnContext(context) => {
+                // The turn before has lost its end. What follows is not part of it.
+                self.close_cut_off();
                 self.cut_off = Some(CutOff { turn_id: context.turn_id, begins: self.history.len() });
                 self.context = Some(context);
             }
@@ -67,49 +71,91 @@ impl Restored {
                     turn.begins = self.history.len();
                 }
             }
-            RolloutItem::EventMsg(EventRecord::Remembered { approval }) => self.remembered.restore(approval),
-            RolloutItem::EventMsg(record @ EventRecord::TurnEnded { .. }) => self.take_end(id, record),
+            RolloutItem::EventMsg(EventRecord::Remembered { approval }) => self.grant(approval),
+            RolloutItem::EventMsg(record @ EventRecord::TurnEnded { .. }) => self.take_end(record),
+            RolloutItem::EventMsg(EventRecord::Checkpoint { context, usage_before, remembered, results }) => {
+                (self.usage, self.results) = (usage_before, Vec::new());
+                results.into_iter().for_each(|result| self.take_end(result));
+                remembered.into_iter().for_each(|approval| self.grant(approval));
+                let is_over = self.results.iter().any(|result| result.turn_id == context.turn_id);
+                let begins = self.history.len();
+                self.cut_off = (!is_over).then_some(CutOff { turn_id: context.turn_id, begins });
+                self.context = Some(context);
+            }
             RolloutItem::EventMsg(EventRecord::ApprovalDecided { .. } | EventRecord::Changes { .. }) => {}
         }
     }
 
-    fn take_end(&mut self, id: ThreadId, record: EventRecord) {
-        let EventRecord::TurnEnded { turn_id, status, content, files_changed, diff, usage, duration_ms, denials } =
-            record
-        else {
-            return;
-        };
-        if self.cut_off.as_ref().is_some_and(|turn| turn.turn_id == turn_id) {
+    fn grant(&mut self, approval: RememberedApproval) {
+        if !self.granted.contains(&approval) {
+            self.granted.push(approval.clone());
+            self.remembered.restore(approval);
+        }
+    }
+
+    fn take_end(&mut self, record: EventRecord) {
+        let Some(mut result) = result_of(self.meta.id, record) else { return };
+        if self.cut_off.is_some_and(|turn| turn.turn_id == result.turn_id) {
             self.cut_off = None;
         }
-        self.usage += usage;
-        let status = match status {
-            TurnStatusRecord::Completed => TurnStatus::Completed,
-            TurnStatusRecord::Interrupted => TurnStatus::Interrupted,
-            TurnStatusRecord::Failed => TurnStatus::Failed,
-        };
+        self.usage += result.usage;
+        result.thread_usage = self.usage;
+        self.keep(result);
+    }
+
+    fn keep(&mut self, result: TurnResult) {
         if self.results.len() == KEPT_RESULTS {
             self.results.remove(0);
         }
-        let thread_usage = self.usage;
-        self.results.push(TurnResult {
-            thread_id: id,
-            turn_id,
-            status,
-            content,
-            files_changed,
-            diff,
-            usage,
-            thread_usage,
-            duration_ms,
-            denials,
-        });
+        self.results.push(result);
+    }
+
+    /// Ends a turn that a crash has ended, if there is one: its calls get outputs, the model is told, and there is a
+    /// result. Returns what is to be written for that.
+    pub(crate) fn close_cut_off(&mut self) -> Vec<RolloutItem> {
+        let Some(turn) = self.cut_off.take() else { return Vec::new() };
+        let (items, result) = crash_ending(self.meta.id, self, &turn);
+        let mut lines = Vec::with_capacity(items.len() + 1);
+        for item in items {
+            let item = Arc::new(item);
+            lines.push(RolloutItem::ResponseItem(Arc::clone(&item)));
+            self.history.push(item);
+        }
+        lines.push(RolloutItem::EventMsg(EventRecord::turn_ended(&result)));
+        self.keep(result);
+        lines
     }
 }
 
+/// A turn's result, from the record of its end. Tokens of the thread are not part of that.
+fn result_of(id: ThreadId, record: EventRecord) -> Option<TurnResult> {
+    let EventRecord::TurnEnded { turn_id, status, content, files_changed, diff, usage, duration_ms, denials } = record
+    else {
+        return None;
+    };
+    Some(TurnResult {
+        thread_id: id,
+        turn_id,
+        status: match status {
+            TurnStatusRecord::Completed => TurnStatus::Completed,
+            TurnStatusRecord::Interrupted => TurnStatus::Interrupted,
+            TurnStatusRecord::Failed => TurnStatus::Failed,
+        },
+        content,
+        files_changed,
+        diff,
+        usage,
+        thread_usage: usage,
+        duration_ms,
+        denials,
+        warnings: Vec::new(),
+    })
+}
+
 /// What stands for the end of a turn that a crash has ended: what is to be told to the model, and the result.
-pub(crate) fn crash_ending(id: ThreadId, restored: &Restored, turn: &CutOff) -> (Vec<HistoryItem>, TurnResult) {
-    let mut items = crate::turn::missing_outputs(&restored.history[turn.begins..]);
+fn crash_ending(id: ThreadId, restored: &Restored, turn: &CutOff) -> (Vec<HistoryItem>, TurnResult) {
+    let begins = turn.begins.min(restored.history.len());
+    let mut items = crate::turn::missing_outputs(&restored.history[begins..]);
     let text = instructions::CRASHED_NOTE.to_owned();
     items.push(HistoryItem::Message { role: Role::User, text });
     let result = TurnResult {
@@ -126,8 +172,31 @@ pub(crate) fn crash_ending(id: ThreadId, restored: &Restored, turn: &CutOff) -> 
         thread_usage: restored.usage,
         duration_ms: 0,
         denials: Vec::new(),
+        warnings: Vec::new(),
     };
     (items, result)
+}
+
+/// A first line for a thread that has lost its own, from the first turn; none where there is none. Its owner is not known,
+/// so it is for those who may use every thread.
+pub(crate) fn salvaged_meta(id: ThreadId, lines: &[RolloutLine]) -> Option<SessionMeta> {
+    let context = lines.iter().find_map(|line| match &line.item {
+        RolloutItem::TurnContext(context) => Some(context),
+        _ => None,
+    })?;
+    Some(SessionMeta {
+        id,
+        cwd: context.cwd.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        base_instructions: None,
+        developer_instructions: None,
+        compact_prompt: None,
+        read_only_tools: false,
+        forked_from: None,
+        owner: None,
+        format: super::FORMAT,
+        overrides: super::Overrides::default(),
+    })
 }
 
 /// The lines of a thread up to the end of a turn, or all of them; none where there is no such turn.
@@ -241,8 +310,8 @@ mod tests {
         let (lines, _) = thread();
         for length in 1..=lines.len() {
             let restored = restore(lines[..length].to_vec()).unwrap();
-            let outputs = restored.cut_off.as_ref().map(|turn| crash_ending(restored.meta.id, &restored, turn));
-            assert_eq!(outputs.is_some(), matches!(length, 2..=4 | 6..), "{length}");
+            let mut restored = restored;
+            assert_eq!(restored.close_cut_off().is_empty(), !matches!(length, 2..=4 | 6..), "{length}");
         }
     }
 }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use openoxide_model::{HistoryItem, ModelEvent, Role, Usage};
+
 use super::support::*;
 use crate::Decider;
-use crate::{ApprovalPolicy, CoreError, Decision, Entrance, Op, ThreadManager, TurnStatus};
+use crate::{ApprovalPolicy, CoreError, Decision, Entrance, Op, ThreadConfig, ThreadManager, TurnStatus};
 
 /// Another manager over the same home, as after a restart.
 fn restarted(bench: &Bench) -> Arc<ThreadManager> {
@@ -36,7 +38,7 @@ async fn what_was_approved_for_a_thread_is_approved_after_a_restart() {
 
     let manager = restarted(&bench);
     let Entrance::Line(ticket) = manager.enter(id) else { panic!("it is not in memory") };
-    let mut thread = Watched::new(ticket.open().await.0.unwrap());
+    let mut thread = Watched::new(ticket.open(Duration::ZERO).await.0.unwrap());
     assert_eq!(thread.thread.result_of(first.turn_id).unwrap().content, "done");
     assert_eq!(thread.thread.config().approval_policy, ApprovalPolicy::Untrusted);
     thread.prompt("again");
@@ -85,20 +87,29 @@ async fn idle_threads_leave_memory_and_come_back() {
     tokio::time::sleep(Duration::from_secs(20 * 60)).await;
     assert!(bench.manager.in_memory(id).is_none());
     let Entrance::Line(ticket) = bench.manager.enter(id) else { panic!("it is not in memory") };
-    let (thread, _pass) = ticket.open().await;
+    let (thread, _pass) = ticket.open(Duration::ZERO).await;
     let mut thread = Watched::new(thread.unwrap());
     thread.prompt("two");
     assert_eq!(thread.ended().await.content, "re: two");
     assert_eq!(thread.history().iter().filter(|line| line.starts_with("User: ")).count(), 2);
 }
 
-#[tokio::test]
-async fn a_thread_that_is_kept_in_memory_alone_never_leaves_it() {
-    let bench = Bench::with(vec![], |config| config.limits.idle_thread = Some(Duration::ZERO));
+#[tokio::test(start_paused = true)]
+async fn a_thread_that_is_kept_in_memory_alone_expires_and_its_commands_end() {
+    let calls = vec![("exec_command", r#"{"cmd":"sleep","yield_time_ms":250}"#.to_owned())];
+    let bench = Bench::with(vec![Say::Calls(calls), Say::Text("left")], |config| {
+        config.limits.idle_thread = Some(Duration::from_secs(60));
+    });
     let mut thread = bench.thread(ApprovalPolicy::Never);
     thread.prompt("one");
     thread.ended().await;
-    assert!(!thread.thread.is_idle_since(Duration::ZERO));
+    let id = thread.thread.id();
+    let sessions = Arc::downgrade(&thread.thread.sessions);
+    drop(thread);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(sessions.upgrade().is_none(), "the commands end with their registry");
+    let error = bench.manager.get_or_load(id).err().unwrap();
+    assert!(matches!(error, CoreError::ThreadExpired { .. }), "{error}");
     assert!(matches!(bench.manager.get_or_load(crate::ThreadId::new()), Err(CoreError::ThreadNotFound { .. })));
 }
 
@@ -134,6 +145,129 @@ async fn idle_threads_make_room_for_new_ones() {
     let config = bench.manager.config().thread_defaults();
     assert!(matches!(bench.manager.start_thread(config), Err(CoreError::TooManyThreads { max: 2 })));
     drop(held);
+}
+
+#[tokio::test]
+async fn at_the_bound_queries_go_first_then_the_thread_idle_longest_and_what_is_in_use_stays() {
+    let calls = vec![("exec_command", r#"{"cmd":"sleep","yield_time_ms":250}"#.to_owned())];
+    let bench = Bench::with(vec![Say::Calls(calls), Say::Text("left")], |config| config.limits.max_threads = 4);
+    let mut in_use = bench.thread(ApprovalPolicy::Never);
+    in_use.prompt("leave a command behind");
+    in_use.ended().await;
+    let in_use = in_use.thread.id();
+    let run = async |is_query: bool| {
+        let config = ThreadConfig { read_only_tools: is_query, ..bench.manager.config().thread_defaults() };
+        let mut thread = Watched::new(bench.manager.start_thread(config).unwrap());
+        thread.prompt("one");
+        thread.ended().await;
+        thread.thread.id()
+    };
+    let (old, middle, query) = (run(false).await, run(false).await, run(true).await);
+    let here = |id| bench.manager.in_memory(id).is_some();
+    let one_more = run(false).await;
+    assert!(!here(query) && here(old) && here(middle) && here(in_use), "a query has its answer");
+    assert!(matches!(bench.manager.get_or_load(query), Err(CoreError::ThreadExpired { .. })));
+    let two_more = run(false).await;
+    assert!(!here(old) && here(middle) && here(in_use) && here(one_more) && here(two_more));
+    // A background command is use, and so is somebody who holds the thread.
+    let held: Vec<_> = [middle, one_more, two_more].into_iter().filter_map(|id| bench.manager.in_memory(id)).collect();
+    let config = bench.manager.config().thread_defaults();
+    assert!(matches!(bench.manager.start_thread(config), Err(CoreError::TooManyThreads { max: 4 })));
+    drop(held);
+}
+
+#[tokio::test]
+async fn a_thread_whose_only_call_was_cancelled_leaves_memory_and_can_be_loaded() {
+    let (bench, _home) = kept(vec![Say::Hang(vec!["half"]), Say::Text("two"), Say::Hang(vec![])]);
+    let mut thread = bench.thread(ApprovalPolicy::Never);
+    let turn = thread.prompt("begin");
+    bench.model.asked.notified().await;
+    thread.thread.submit(Op::Abandon { turn_id: turn, why: crate::Interruption::Cancelled }).unwrap();
+    assert_eq!(thread.ended().await.status, TurnStatus::Interrupted);
+    let id = thread.thread.id();
+    assert!(bench.manager.in_memory(id).is_none());
+    let mut thread = Watched::new(bench.manager.get_or_load(id).unwrap());
+    thread.prompt("two");
+    thread.ended().await;
+    // One with a turn that somebody has the result of stays.
+    let turn = thread.prompt("three");
+    bench.model.asked.notified().await;
+    bench.model.asked.notified().await;
+    thread.thread.submit(Op::Abandon { turn_id: turn, why: crate::Interruption::Cancelled }).unwrap();
+    thread.ended().await;
+    assert!(bench.manager.in_memory(id).is_some());
+}
+
+/// A message and what the response has cost.
+fn said(text: &str, tokens: u64) -> Say {
+    Say::Events(vec![
+        ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.to_owned() }),
+        ModelEvent::Completed { usage: Usage { input_tokens: tokens, ..Usage::default() } },
+    ])
+}
+
+#[tokio::test]
+async fn loading_reads_back_to_the_last_summary_and_no_further() {
+    let home = tempfile::tempdir().unwrap();
+    let steps = vec![
+        Say::Calls(vec![exec("later 0")]),
+        said("first answer", 100),
+        said("the summary", 5),
+        said("second answer", 10),
+        said("third answer", 10),
+    ];
+    let bench = Bench::with(steps, |config| {
+        config.auto_compact_token_limit = Some(100);
+        config.home = Some(home.path().to_path_buf());
+    });
+    let mut thread = bench.thread(ApprovalPolicy::Untrusted);
+    thread.prompt("one");
+    let request = thread.asked().await;
+    let approval = Op::Approval { id: request.id, decision: Decision::ApproveForThread, by: Decider::Client(None) };
+    thread.thread.submit(approval).unwrap();
+    let mut ends = vec![thread.ended().await];
+    for prompt in ["two", "three"] {
+        thread.prompt(prompt);
+        ends.push(thread.ended().await);
+    }
+    let (id, history) = (thread.thread.id(), thread.history());
+    assert!(history.contains(&"<compacted_conversation>".to_owned()), "{history:?}");
+    // What stands before the summary cannot be read any more, but for the first line.
+    let store = crate::JsonlStore::new(home.path());
+    let path = store.path_of(id).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let summary = lines.iter().position(|line| line.contains("\"compacted\"")).unwrap();
+    let spoiled: Vec<String> = lines
+        .iter()
+        .enumerate()
+        .map(|(at, line)| match at {
+            0 => (*line).to_owned(),
+            at if at < summary - 1 => "x".repeat(line.len()),
+            _ => (*line).to_owned(),
+        })
+        .collect();
+    std::fs::write(&path, spoiled.join("\n") + "\n").unwrap();
+    let mut config = bench.manager.config().clone();
+    config.limits.max_load_bytes = (text.len() - spoiled[..summary - 1].join("\n").len()) as u64;
+    let manager = ThreadManager::with_runner(config.clone(), Arc::clone(&bench.runner) as _);
+    let mut loaded = Watched::new(manager.get_or_load(id).unwrap());
+    assert_eq!(loaded.history(), history);
+    for end in &ends {
+        let kept = loaded.thread.result_of(end.turn_id).unwrap();
+        assert_eq!((&kept.content, kept.thread_usage), (&end.content, end.thread_usage));
+    }
+    bench.model.say(vec![Say::Calls(vec![exec("later 0")]), Say::Text("not asked")]);
+    loaded.prompt("four");
+    let end = loaded.ended().await;
+    assert_eq!((end.content.as_str(), end.warnings.len()), ("not asked", 0), "what was approved is approved");
+
+    // A little less may be read, and nothing can be left out: refused, with a way out.
+    config.limits.max_load_bytes = 100;
+    let manager = ThreadManager::with_runner(config, Arc::clone(&bench.runner) as _);
+    let error = manager.get_or_load(id).err().unwrap();
+    assert!(matches!(error, CoreError::ThreadTooLarge { max: 100, .. }), "{error}");
+    assert!(error.to_string().contains("history.max_load_bytes") && error.hint().unwrap().contains("--turn"));
 }
 
 #[tokio::test]

@@ -53,6 +53,13 @@ impl Drop for CountsDrop {
     }
 }
 
+impl Script {
+    /// Answers with these as well, after those it has.
+    pub(super) fn say(&self, steps: Vec<Say>) {
+        self.steps.lock().unwrap().extend(steps);
+    }
+}
+
 impl Provider for Script {
     fn id(&self) -> &str {
         "script"

@@ -156,13 +156,16 @@ async fn what_is_announced_is_in_the_rollout_already() {
     let store = JsonlStore::new(home.path());
     let id = thread.thread.id();
     assert!(store.load(id).is_err(), "nothing is written before the first turn");
-    thread.prompt("go");
+    let turn = thread.prompt("go");
+    let first = store.load(id).unwrap();
+    assert!(matches!(&first[0].item, RolloutItem::SessionMeta(_)), "whoever is told of the thread finds it");
     let written = |text: &str| {
         let lines = store.load(id).unwrap();
         lines.iter().any(|line| serde_json::to_string(line).unwrap().contains(text))
     };
     loop {
         match thread.next().await {
+            Event::TurnStarted { .. } => assert!(written("turn_context") && written(&turn.to_string())),
             Event::ItemCompleted { item, .. } => match &item.kind {
                 crate::TurnItemKind::Message { text } => assert!(written(text)),
                 crate::TurnItemKind::Command { .. } => assert!(written("exit code: 0")),
@@ -186,15 +189,14 @@ async fn what_is_announced_is_in_the_rollout_already() {
 }
 
 #[tokio::test]
-async fn a_rollout_that_cannot_be_written_fails_the_turn_with_the_mend() {
+async fn a_thread_whose_first_line_cannot_be_written_is_not_announced() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("sessions"), "in the way").unwrap();
     let bench = Bench::with(vec![], |config| config.home = Some(home.path().into()));
     let mut thread = bench.thread(ApprovalPolicy::Never);
-    thread.prompt("one");
-    let failed = thread.ended().await;
-    assert_eq!(failed.status, TurnStatus::Failed);
-    assert!(failed.content.contains("rollout cannot be written"), "{failed:?}");
+    let refused = thread.thread.submit(Op::UserInput { text: "one".into() });
+    assert!(matches!(refused, Err(CoreError::Rollout { .. })), "{refused:?}");
+    assert!(thread.thread.attach().snapshot.running.is_none() && thread.history().is_empty());
     std::fs::remove_file(home.path().join("sessions")).unwrap();
     thread.prompt("two");
     assert_eq!(thread.ended().await.content, "re: two");

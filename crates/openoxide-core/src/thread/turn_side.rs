@@ -1,6 +1,5 @@
 //! The side of a thread that the driver of its turn sees: how a turn begins, writes, asks and ends.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Thread;
-use crate::approvals;
+use crate::approvals::{self, RememberedApproval};
 use crate::events::lock;
 use crate::rollout::{EventRecord, RolloutItem};
 use crate::thread_state::{ContextDue, History, Pending, Running, State, TurnControl};
@@ -99,36 +98,41 @@ impl Thread {
     }
 
     /// Writes an item to the rollout, then adds it to the history.
-    pub(crate) fn append(&self, item: HistoryItem) -> io::Result<()> {
+    pub(crate) fn append(&self, item: HistoryItem) {
         let item = Arc::new(item);
-        lock(&self.rollout).append(&RolloutItem::ResponseItem(Arc::clone(&item)))?;
-        self.remember(item);
-        Ok(())
+        let is_written = lock(&self.rollout).append(&RolloutItem::ResponseItem(Arc::clone(&item)));
+        let mut state = lock(&self.state);
+        Arc::make_mut(&mut state.history).push(item);
+        if !is_written {
+            self.not_written(&mut state);
+        }
     }
 
     /// Lets another history take the place of this one.
-    pub(crate) fn replace_history(&self, items: Vec<Arc<HistoryItem>>) -> io::Result<()> {
-        lock(&self.rollout).append(&RolloutItem::Compacted(items.clone()))?;
+    pub(crate) fn replace_history(&self, items: Vec<Arc<HistoryItem>>) {
+        let checkpoint = lock(&self.state).checkpoint();
+        let is_written = {
+            let mut rollout = lock(&self.rollout);
+            let has_checkpoint = checkpoint.is_none_or(|checkpoint| rollout.append(&checkpoint));
+            rollout.append(&RolloutItem::Compacted(items.clone())) && has_checkpoint
+        };
         let mut state = lock(&self.state);
         // It holds what the turn under way has done so far, in the summary's words.
         state.finished_len = items.len();
         state.history = Arc::new(items);
-        Ok(())
+        if !is_written {
+            self.not_written(&mut state);
+        }
     }
 
-    /// Adds an item to the history alone, for when the rollout is what failed.
-    pub(crate) fn remember(&self, item: Arc<HistoryItem>) {
-        Arc::make_mut(&mut lock(&self.state).history).push(item);
-    }
-
-    /// Writes what is not history.
-    pub(crate) fn record(&self, item: &RolloutItem) -> io::Result<()> {
-        lock(&self.rollout).append(item)
-    }
-
-    pub(super) fn record_end(&self, result: &TurnResult) {
-        if let Err(error) = self.record(&RolloutItem::EventMsg(EventRecord::turn_ended(result))) {
-            tracing::warn!(thread = %self.id, turn = %result.turn_id, %error, "the end of a turn was not recorded");
+    /// Notes what was approved for the rest of the thread.
+    pub(crate) fn grant(&self, approval: RememberedApproval) {
+        let is_written =
+            lock(&self.rollout).append(&RolloutItem::EventMsg(EventRecord::Remembered { approval: approval.clone() }));
+        let mut state = lock(&self.state);
+        state.granted.push(approval);
+        if !is_written {
+            self.not_written(&mut state);
         }
     }
 
@@ -168,10 +172,8 @@ impl Thread {
         let decision = Decision::Deny { reason: DenialReason::TimedOut, note: None };
         let mut state = lock(&self.state);
         if let Some(at) = state.pending.iter().position(|pending| pending.request.id == id) {
-            let written = self.record_decision(&state.pending[at].request, &decision, &Decider::TimeOut);
-            if let Err(error) = written {
-                tracing::warn!(thread = %self.id, approval = %id, %error, "a time-out was not recorded");
-            }
+            let request = Arc::clone(&state.pending[at].request);
+            self.record_decision(&mut state, &request, &decision, &Decider::TimeOut);
             self.take_pending(&mut state, at, decision, Decider::TimeOut);
         }
     }
@@ -189,20 +191,23 @@ impl Thread {
             .iter()
             .position(|pending| pending.request.id == id)
             .ok_or(CoreError::ApprovalNotPending { id })?;
-        self.record_decision(&state.pending[at].request, &decision, by)
-            .map_err(|source| CoreError::Rollout { id: self.id, source })?;
+        let request = Arc::clone(&state.pending[at].request);
+        self.record_decision(state, &request, &decision, by);
         self.take_pending(state, at, decision, by.clone());
         Ok(Submitted::Done)
     }
 
-    fn record_decision(&self, request: &ApprovalRequest, decision: &Decision, by: &Decider) -> io::Result<()> {
-        self.record(&RolloutItem::EventMsg(EventRecord::ApprovalDecided {
+    fn record_decision(&self, state: &mut State, request: &ApprovalRequest, decision: &Decision, by: &Decider) {
+        let is_written = lock(&self.rollout).append(&RolloutItem::EventMsg(EventRecord::ApprovalDecided {
             turn_id: request.turn_id,
             id: request.id,
             what: approvals::describe(&request.action),
             decision: approvals::decision_word(decision),
             by: by.to_string(),
-        }))
+        }));
+        if !is_written {
+            self.not_written(state);
+        }
     }
 
     fn take_pending(&self, state: &mut State, at: usize, decision: Decision, by: Decider) {
@@ -213,20 +218,27 @@ impl Thread {
     }
 
     /// Records and announces the end of the turn under way, and begins the next one, which is returned.
-    pub(crate) fn finish_turn(&self, result: TurnResult, carried: Option<Carried>) -> Option<StartedTurn> {
-        self.record_end(&result);
-        let (is_kept, is_new) = (lock(&self.rollout).is_open(), lock(&self.state).results.is_empty());
+    pub(crate) fn finish_turn(
+        self: &Arc<Self>,
+        mut result: TurnResult,
+        carried: Option<Carried>,
+    ) -> Option<StartedTurn> {
+        let (is_kept, is_written) = {
+            let mut rollout = lock(&self.rollout);
+            let is_written = rollout.append(&RolloutItem::EventMsg(EventRecord::turn_ended(&result)));
+            (rollout.is_begun(), is_written)
+        };
+        let is_new = lock(&self.state).results.is_empty();
         if is_kept {
             self.core.changes.tell(self.id, self.config.owner.clone(), is_new);
         }
-        let result = Arc::new(result);
         let mut state = lock(&self.state);
         let state = &mut *state;
-        for pending in state.pending.drain(..) {
+        result.warnings = self.take_warnings(state);
+        let result = Arc::new(result);
+        for pending in std::mem::take(&mut state.pending) {
             let decision = Decision::Deny { reason: DenialReason::Cancelled, note: None };
-            if let Err(error) = self.record_decision(&pending.request, &decision, &Decider::TurnEnd) {
-                tracing::warn!(thread = %self.id, %error, "the end of a question was not recorded");
-            }
+            self.record_decision(state, &pending.request, &decision, &Decider::TurnEnd);
             self.hub.emit(Event::ApprovalSettled { turn_id: pending.request.turn_id, id: pending.request.id });
         }
         match carried {
@@ -239,13 +251,52 @@ impl Thread {
         }
         state.finished_len = state.history.len();
         state.usage = result.thread_usage;
-        state.last_used = Instant::now();
-        state.running = None;
-        self.core.open_turns.fetch_sub(1, Ordering::Relaxed);
         state.keep_result(Arc::clone(&result));
+        if !is_written {
+            self.not_written(state);
+        }
+        self.conclude(state, result, is_new)
+    }
+
+    /// Announces the end of a turn that could not begin: somebody else uses the thread, or it is gone. Nothing of it is
+    /// written, since the rollout is not this process's.
+    pub(crate) fn refuse_turn(self: &Arc<Self>, turn: &StartedTurn, error: &CoreError) -> Option<StartedTurn> {
+        let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+        let mut state = lock(&self.state);
+        let result = Arc::new(TurnResult {
+            thread_id: self.id,
+            turn_id: turn.turn_id,
+            status: TurnStatus::Failed,
+            content: format!("{error}{hint}"),
+            files_changed: Vec::new(),
+            diff: None,
+            usage: Usage::default(),
+            thread_usage: state.usage,
+            duration_ms: u64::try_from(turn.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            denials: Vec::new(),
+            warnings: Vec::new(),
+        });
+        self.conclude(&mut state, result, false)
+    }
+
+    /// Announces the end of the turn under way and begins the next one. An idle thread is given up before anybody hears
+    /// of the end, so that whoever does may go on with it elsewhere.
+    fn conclude(self: &Arc<Self>, state: &mut State, result: Arc<TurnResult>, is_first: bool) -> Option<StartedTurn> {
+        state.last_used = Instant::now();
+        let is_abandoned = state.running.take().is_some_and(|running| running.abandoned);
+        self.core.open_turns.fetch_sub(1, Ordering::Relaxed);
+        self.release_if_idle(state);
         self.hub.emit(Event::TurnEnded { turn_id: result.turn_id, result });
         let next = self.start_next(state);
         if next.is_none() {
+            let is_kept = lock(&self.rollout).behind().is_none() && !lock(&self.rollout).is_ephemeral();
+            if is_abandoned
+                && is_first
+                && is_kept
+                && let Some(manager) = self.manager.upgrade()
+            {
+                manager.forget(self.id);
+            }
             if state.closed.is_some() {
                 self.hub.close();
             }

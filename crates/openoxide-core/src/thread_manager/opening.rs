@@ -3,18 +3,24 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::ThreadManager;
 use crate::events::lock;
+use crate::thread::Claim;
 use crate::{CoreError, Thread, ThreadId};
+
+/// From one look whether another process still uses a thread to the next.
+const BUSY_ROUND: Duration = Duration::from_millis(50);
 
 /// Where a caller stands who wants a thread.
 pub enum Entrance {
-    /// The thread is in memory and nobody waits for it.
+    /// A turn of the thread runs here and nobody waits for it.
     Open(Arc<Thread>),
-    /// It has to be loaded, or others are before.
+    /// The disk has to be asked, or others are before.
     Line(Ticket),
 }
 
@@ -26,10 +32,12 @@ pub struct Ticket {
     pass: Pass,
 }
 
-/// The right to be the first at a thread; the next in line has it once this is dropped.
+/// The right to be the first at a thread; the next in line has it once this is dropped, and so has another process where
+/// nothing was asked of the thread.
 pub struct Pass {
     lines: Arc<Lines>,
     id: ThreadId,
+    claim: Option<Claim>,
     /// Closed when this is dropped, which is what the next waits for.
     _done: oneshot::Sender<()>,
 }
@@ -57,12 +65,14 @@ impl Lines {
         let line = lines.entry(id).or_insert(Line { length: 0, last: None });
         line.length += 1;
         let before = line.last.replace(next);
-        (before, Pass { lines: Arc::clone(self), id, _done: done })
+        (before, Pass { lines: Arc::clone(self), id, claim: None, _done: done })
     }
 }
 
 impl Drop for Pass {
     fn drop(&mut self) {
+        // First, so that the next finds the thread as this one leaves it.
+        self.claim = None;
         let mut lines = lock(&self.lines.lines);
         if let Some(line) = lines.get_mut(&self.id) {
             line.length -= 1;
@@ -77,7 +87,7 @@ impl ThreadManager {
     /// Takes a place before a thread. Never blocks.
     pub fn enter(self: &Arc<Self>, id: ThreadId) -> Entrance {
         if self.lines.is_empty(id)
-            && let Some(thread) = self.in_memory(id)
+            && let Some(thread) = self.in_memory(id).filter(|thread| thread.is_busy())
         {
             return Entrance::Open(thread);
         }
@@ -87,25 +97,40 @@ impl ThreadManager {
 }
 
 impl Ticket {
-    /// Waits for those before, then gives the thread, loaded where it has to be. The pass is to be kept until what was
-    /// wanted of the thread is asked.
+    /// Waits for those before, then gives the thread as it is on disk, loaded where it has to be. Where another process
+    /// uses it, it is waited for, for as long as `patience` says. The pass is to be kept until what was wanted of the
+    /// thread is asked.
     ///
     /// # Errors
     /// As [`ThreadManager::get_or_load`].
-    pub async fn open(self) -> (Result<Arc<Thread>, CoreError>, Pass) {
-        let Self { manager, id, before, pass } = self;
+    pub async fn open(self, patience: Duration) -> (Result<Arc<Thread>, CoreError>, Pass) {
+        let Self { manager, id, before, mut pass } = self;
         if let Some(before) = before {
             // It is never sent, only closed.
             let _ = before.await;
         }
-        let loaded = match manager.in_memory(id) {
-            Some(thread) => Ok(thread),
-            None => match tokio::task::spawn_blocking(move || manager.get_or_load(id)).await {
-                Ok(loaded) => loaded,
-                Err(_) => Err(CoreError::ThreadNotFound { id }),
-            },
-        };
-        (loaded, pass)
+        let deadline = Instant::now().checked_add(patience);
+        loop {
+            if let Some(thread) = manager.in_memory(id).filter(|thread| thread.is_busy()) {
+                return (Ok(thread), pass);
+            }
+            let claiming = Arc::clone(&manager);
+            let claimed = match tokio::task::spawn_blocking(move || claiming.claim(id)).await {
+                Ok(claimed) => claimed,
+                Err(error) => Err(CoreError::Rollout { id, source: std::io::Error::other(error) }),
+            };
+            match claimed {
+                Ok((thread, claim)) => {
+                    pass.claim = Some(claim);
+                    return (Ok(thread), pass);
+                }
+                Err(CoreError::ThreadBusy { .. }) if deadline.is_none_or(|deadline| Instant::now() < deadline) => {
+                    // Another process says nothing when it is done.
+                    tokio::time::sleep(BUSY_ROUND).await;
+                }
+                Err(error) => return (Err(error), pass),
+            }
+        }
     }
 }
 

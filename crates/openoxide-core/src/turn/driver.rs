@@ -4,7 +4,6 @@
 //! all it takes to stop following something.
 
 use std::collections::VecDeque;
-use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,7 +24,7 @@ use super::step::{Action, CallIndex, CallOutcome, Input, Prepared};
 use crate::approvals::{Question, Rules};
 use crate::diff::TurnDiff;
 use crate::directory;
-use crate::rollout::{EventRecord, RolloutItem, TurnContext};
+use crate::rollout::TurnContext;
 use crate::thread::{Carried, StartedTurn, TurnStart};
 use crate::thread_state::ContextDue;
 use crate::tools::{self, Plan, ToolContext};
@@ -162,14 +161,10 @@ impl<'a> Driver<'a> {
             self.state.handle(input, &mut actions);
             let mut ended = None;
             for action in actions.drain(..) {
-                let Action::End(status) = action else {
-                    let Err(error) = self.perform(action) else { continue };
-                    // What was to follow rests on what could not be written.
-                    self.ready.clear();
-                    self.ready.push_back(Input::Broken(rollout_failure(&error)));
-                    break;
-                };
-                ended = self.seal(status);
+                match action {
+                    Action::End(status) => ended = self.seal(status),
+                    action => self.perform(action),
+                }
             }
             if let Some((status, left_over)) = ended {
                 return self.into_parts(status, left_over);
@@ -187,16 +182,14 @@ impl<'a> Driver<'a> {
     /// Writes what the turn runs with and, ahead of a thread's first prompt, what the model is to know.
     async fn begin(&mut self) -> Result<(), String> {
         let (thread, config) = (self.thread, self.thread.config());
-        let failed = |error: io::Error| rollout_failure(&error);
-        let context = TurnContext {
+        thread.record_turn(TurnContext {
             turn_id: self.turn.turn_id,
             cwd: config.cwd.clone(),
             directory: Some(thread.directory().id().as_str().to_owned()),
             model: config.model.clone(),
             sandbox: config.sandbox,
             approval_policy: config.approval_policy,
-        };
-        thread.record(&RolloutItem::TurnContext(context)).map_err(failed)?;
+        });
         let (workspace, (mut items, mut warnings)) = read_context(thread, self.context_due).await?;
         if thread.directory().take_remade() {
             items.push(HistoryItem::Message { role: Role::User, text: instructions::REMADE_NOTE.to_owned() });
@@ -208,7 +201,7 @@ impl<'a> Driver<'a> {
         for message in warnings {
             thread.hub.emit(Event::Warning { turn_id: self.turn.turn_id, message });
         }
-        items.into_iter().try_for_each(|item| thread.append(item)).map_err(failed)?;
+        items.into_iter().for_each(|item| thread.append(item));
         thread.context_sent();
         Ok(())
     }
@@ -264,22 +257,20 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn perform(&mut self, action: Action) -> io::Result<()> {
+    fn perform(&mut self, action: Action) {
         match action {
-            Action::Append(item) => self.thread.append(item)?,
+            Action::Append(item) => self.thread.append(item),
             Action::TakeSteers => {
                 for text in self.thread.take_steers() {
-                    self.thread.append(HistoryItem::Message { role: Role::User, text })?;
+                    self.thread.append(HistoryItem::Message { role: Role::User, text });
                 }
             }
             Action::Emit(event) => self.thread.hub.emit(event),
             Action::RequestModel => self.request(),
-            Action::Remember(approval) => {
-                self.thread.record(&RolloutItem::EventMsg(EventRecord::Remembered { approval }))?;
-            }
+            Action::Remember(approval) => self.thread.grant(approval),
             Action::DropModel => (self.stream, self.asking) = (None, tracing::Span::none()),
             Action::Summarise => self.summarise(),
-            Action::Compact(summary) => self.compact(&summary)?,
+            Action::Compact(summary) => self.compact(&summary),
             Action::Prepare(call) => self.prepare(call),
             Action::Ask(questions) => self.ask(questions),
             Action::Run(call, item_id) => self.run_call(call, item_id),
@@ -297,7 +288,6 @@ impl<'a> Driver<'a> {
             }
             Action::End(_) => {}
         }
-        Ok(())
     }
 
     /// `None` when the turn goes on after all.
@@ -356,9 +346,9 @@ impl<'a> Driver<'a> {
     }
 
     /// Lets a summary take the history's place, behind what a thread begins with.
-    fn compact(&mut self, summary: &str) -> io::Result<()> {
+    fn compact(&mut self, summary: &str) {
         let beginning = std::mem::take(&mut self.beginning);
-        self.thread.replace_history(compact::compacted(beginning, &self.thread.history(), summary))
+        self.thread.replace_history(compact::compacted(beginning, &self.thread.history(), summary));
     }
 
     fn context(&self, call: CallIndex) -> ToolContext {
@@ -500,11 +490,4 @@ async fn poll_some<F: Future + Unpin>(future: Option<F>) -> F::Output {
         Some(future) => future.await,
         None => std::future::pending().await,
     }
-}
-
-fn rollout_failure(error: &io::Error) -> String {
-    format!(
-        "the thread's rollout cannot be written ({error}), so the turn was stopped; check the free space and the \
-         permissions of the sessions directory"
-    )
 }

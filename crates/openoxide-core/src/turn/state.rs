@@ -150,7 +150,7 @@ impl TurnState {
                 self.prompts.extend(texts);
                 self.next_step(actions);
             }
-            // Comes even after the end was decided: what decided it may be what could not be written.
+            // Comes even after the end was decided.
             (phase, Input::Broken(message)) => {
                 self.failure = Some(message);
                 match phase {

@@ -343,15 +343,19 @@ fn the_steps_of_a_turn_are_bounded() {
 }
 
 #[test]
-fn what_cannot_be_written_ends_the_turn_whenever_it_shows() {
+fn what_a_turn_cannot_do_without_ends_it_whenever_it_shows() {
     let mut machine = Machine::started(ApprovalPolicy::Never);
     machine.calls(&["a"]);
     machine.step(Input::Prepared(0, ready(Some(patch("d")), true)));
     machine.step(Input::Interrupt(Interruption::Asked));
-    assert!(machine.step(Input::Broken("disk full".into())).is_empty(), "the patch is still waited for");
+    assert!(machine.step(Input::Broken("the directory is gone".into())).is_empty(), "the patch is still waited for");
     assert_eq!(machine.step(Input::CallDone(0, done("applied"))).last().unwrap(), "end Failed");
-    assert_eq!(machine.step(Input::Broken("disk full".into())), ["end Failed"], "the end above was not performed");
-    assert_eq!(machine.state.into_outcome().content, "disk full");
+    assert_eq!(
+        machine.step(Input::Broken("the directory is gone".into())),
+        ["end Failed"],
+        "the end above was not performed"
+    );
+    assert_eq!(machine.state.into_outcome().content, "the directory is gone");
 }
 
 #[test]

@@ -13,13 +13,21 @@ use super::repair::missing_outputs;
 use crate::diff::TurnDiff;
 use crate::events::lock;
 use crate::rollout::{EventRecord, RolloutItem};
-use crate::thread::StartedTurn;
-use crate::{Interruption, Thread, TurnResult, TurnStatus, instructions};
+use crate::thread::{Claim, StartedTurn};
+use crate::{CoreError, Interruption, Thread, TurnResult, TurnStatus, instructions};
 
 /// Runs a turn and every turn that waits behind it. A turn that panics fails; the thread stays usable.
 pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
     let mut next = Some(first);
     while let Some(turn) = next {
+        let claimed = match claim(&thread).await {
+            Ok(claim) => claim,
+            Err(error) => {
+                tracing::info!(thread = %thread.id(), %error, "a turn could not begin");
+                next = thread.refuse_turn(&turn, &error);
+                continue;
+            }
+        };
         let start = thread.begin_turn();
         let (turn_id, started) = (turn.turn_id, turn.started);
         let diff = Arc::new(Mutex::new(TurnDiff::default()));
@@ -41,10 +49,8 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
             let diff = lock(&diff);
             (diff.files_changed(), diff.unified(), diff.records())
         };
-        if !files.is_empty()
-            && let Err(error) = thread.record(&RolloutItem::EventMsg(EventRecord::Changes { turn_id, files }))
-        {
-            tracing::warn!(thread = %thread.id(), %error, "the changes of a turn were not written and cannot be undone");
+        if !files.is_empty() {
+            thread.record(&RolloutItem::EventMsg(EventRecord::Changes { turn_id, files }));
         }
         let result = TurnResult {
             thread_id: thread.id(),
@@ -57,7 +63,9 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
             usage: parts.usage,
             duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             denials: parts.denials,
+            warnings: Vec::new(),
         };
+        drop(claimed);
         next = thread.finish_turn(result, parts.carried);
         thread.sync_later();
     }
@@ -80,11 +88,17 @@ fn close_history(thread: &Thread, interruption: Option<&Interruption>, left_over
         let text = instructions::interrupted_note(&why.sentence());
         items.push(HistoryItem::Message { role: Role::User, text });
     }
-    for item in items {
-        // The rollout may be the very thing that failed; the history in memory stays in step regardless.
-        if let Err(error) = thread.append(item.clone()) {
-            tracing::warn!(thread = %thread.id(), %error, "the end of a turn was not written");
-            thread.remember(Arc::new(item));
-        }
+    items.into_iter().for_each(|item| thread.append(item));
+}
+
+/// Takes the thread into use, off this task where the disk has to be asked.
+async fn claim(thread: &Arc<Thread>) -> Result<Claim, CoreError> {
+    if thread.is_open() {
+        return Ok(thread.hold());
+    }
+    let this = Arc::clone(thread);
+    match tokio::task::spawn_blocking(move || this.claim()).await {
+        Ok(claimed) => claimed,
+        Err(error) => Err(CoreError::Rollout { id: thread.id(), source: std::io::Error::other(error) }),
     }
 }

@@ -4,6 +4,7 @@
 //! Everything is borrowed. The order of what was sent before never changes when a history grows, so that providers can
 //! cache the beginning of a request.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::{HistoryItem, ModelRequest, Role};
@@ -143,6 +144,37 @@ fn outputs<'a>(said: &[&'a HistoryItem], after: &'a [Arc<HistoryItem>]) -> Vec<O
     said.iter().filter_map(|item| call_id(item)).map(|id| Output { call_id: id, text: find(id) }).collect()
 }
 
+/// What keeps calls and outputs of a history from being pairs, for a dialect that sends items in their own order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unpaired {
+    /// Outputs that no call before them waits for, by index.
+    pub(crate) stray: HashSet<usize>,
+    /// Calls without an output, by the index of the item before which one is due: the end of the response that called.
+    pub(crate) missing: BTreeMap<usize, Vec<usize>>,
+}
+
+/// Finds what is no pair. An id may be called again; the earlier call then has no output any more.
+pub(crate) fn unpaired(items: &[Arc<HistoryItem>]) -> Unpaired {
+    let mut open: HashMap<&str, usize> = HashMap::new();
+    let (mut found, mut lost) = (Unpaired::default(), Vec::new());
+    for (at, item) in items.iter().enumerate() {
+        if let Some(id) = call_id(item) {
+            lost.extend(open.insert(id, at));
+        } else if let HistoryItem::ToolOutput { call_id, .. } = &**item
+            && open.remove(call_id.as_str()).is_none()
+        {
+            found.stray.insert(at);
+        }
+    }
+    lost.extend(open.into_values());
+    lost.sort_unstable();
+    for call in lost {
+        let said = items[call..].iter().take_while(|item| is_said(item)).count();
+        found.missing.entry(call + said).or_default().push(call);
+    }
+    found
+}
+
 /// The arguments of a call as a JSON object, for servers that read them: what the model wrote, or, where that is no
 /// object, an object that quotes it.
 pub(crate) fn arguments_object(arguments: &str) -> std::borrow::Cow<'_, str> {
@@ -229,6 +261,27 @@ mod tests {
         assert_eq!(turns, format!("A1 O[0=first] A2 O[0=second,9={NO_OUTPUT}]"));
         let (_, turns) = picture(vec![call("0"), message(Role::User, "u"), call("0"), output("0", "late")]);
         assert_eq!(turns, format!("A1 O[0={NO_OUTPUT}] U[u] A1 O[0=late]"));
+    }
+
+    #[test]
+    fn what_is_no_pair_is_found_and_a_history_in_order_is_left_as_it_is() {
+        let find = |items: Vec<HistoryItem>| unpaired(&items.into_iter().map(Arc::new).collect::<Vec<_>>());
+        let whole = vec![message(Role::User, "u"), call("1"), call("2"), output("2", "b"), output("1", "a")];
+        assert_eq!(find(whole), Unpaired::default());
+        let again = vec![call("1"), output("1", "a"), call("1"), output("1", "b")];
+        assert_eq!(find(again), Unpaired::default());
+        let broken = vec![
+            output("0", "nobody asked"),
+            call("1"),
+            call("2"),
+            output("2", "b"),
+            output("2", "twice"),
+            message(Role::User, "u"),
+            call("3"),
+        ];
+        let found = find(broken);
+        assert_eq!(found.stray, HashSet::from([0, 4]));
+        assert_eq!(found.missing, BTreeMap::from([(3, vec![1]), (7, vec![6])]));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::{
     freeform::{self, Description},
     remote::{
         MADE_BY,
-        history::{UNSEEN, own_reasoning},
+        history::{NO_OUTPUT, UNSEEN, own_reasoning, unpaired},
     },
 };
 
@@ -96,7 +96,22 @@ struct Input<'a> {
 impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
-        for item in self.request.input {
+        // A history that a crash or a damaged file has torn is refused for good otherwise.
+        let items = self.request.input;
+        let mut unpaired = unpaired(items);
+        for at in 0..=items.len() {
+            for call in unpaired.missing.remove(&at).into_iter().flatten() {
+                match &*items[call] {
+                    HistoryItem::CustomToolCall { call_id, .. } if self.facts.freeform => {
+                        list.serialize_element(&WireItem::CustomToolCallOutput { call_id, output: NO_OUTPUT })?;
+                    }
+                    HistoryItem::CustomToolCall { call_id, .. } | HistoryItem::FunctionCall { call_id, .. } => {
+                        list.serialize_element(&WireItem::FunctionCallOutput { call_id, output: NO_OUTPUT })?;
+                    }
+                    _ => {}
+                }
+            }
+            let Some(item) = items.get(at).filter(|_| !unpaired.stray.contains(&at)) else { continue };
             match &**item {
                 HistoryItem::Reasoning { .. } => {
                     let raw = own_reasoning(item, self.provider).filter(|raw| is_readable(raw));
@@ -331,6 +346,48 @@ mod tests {
                 ],
             })
         );
+    }
+
+    #[test]
+    fn a_call_never_goes_without_an_output_nor_an_output_without_a_call() {
+        let function =
+            |id: &str| HistoryItem::FunctionCall { call_id: id.into(), name: "f".into(), arguments: "{}".into() };
+        let output = |id: &str| HistoryItem::ToolOutput { call_id: id.into(), custom: false, output: "o".into() };
+        let custom = HistoryItem::CustomToolCall { call_id: "c".into(), name: "p".into(), input: "i".into() };
+        let user = HistoryItem::Message { role: Role::User, text: "u".into() };
+        let input: Vec<Arc<HistoryItem>> = [output("stray"), function("a"), custom, output("a"), user, function("b")]
+            .into_iter()
+            .map(Arc::new)
+            .collect();
+        let request = ModelRequest { model: "gpt-5", instructions: "i", input: &input, tools: &[], cache_key: "k" };
+        let config = ProviderConfig::new("p", "http://x");
+        for freeform in [true, false] {
+            let facts = ModelFacts { freeform, ..ModelFacts::of("gpt-5") };
+            let body: Value = serde_json::from_slice(&encode(&request, &config, &facts).unwrap()).unwrap();
+            let sent: Vec<String> = body["input"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|item| {
+                    let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
+                    format!("{} {}", text("type"), text("call_id"))
+                })
+                .collect();
+            let (call, out) = match freeform {
+                true => ("custom_tool_call c", "custom_tool_call_output c"),
+                false => ("function_call c", "function_call_output c"),
+            };
+            let expected = [
+                "function_call a",
+                call,
+                out,
+                "function_call_output a",
+                "message ",
+                "function_call b",
+                "function_call_output b",
+            ];
+            assert_eq!(sent, expected);
+        }
     }
 
     #[test]
