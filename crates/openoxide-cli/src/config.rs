@@ -5,6 +5,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod ceiling;
+pub(crate) mod http;
 pub(crate) mod keys;
 pub(crate) mod layers;
 pub(crate) mod providers;
@@ -20,6 +21,7 @@ use serde::Deserialize;
 
 use crate::Global;
 use ceiling::Limits;
+use http::HttpTable;
 use layers::{Layer, Sources};
 use providers::ProviderTable;
 
@@ -93,6 +95,11 @@ pub(crate) struct McpServerTable {
     /// Prompts that wait on one thread.
     pub(crate) max_queued_turns: Option<usize>,
     pub(crate) max_wait_sec: Option<u64>,
+    /// How much of a limit one caller may hold where there are several, in percent.
+    pub(crate) principal_share_percent: Option<u8>,
+    /// The HTTP listener.
+    #[serde(default)]
+    pub(crate) http: HttpTable,
     /// The most that callers may ask for.
     max_sandbox: Option<SandboxMode>,
     /// The policy that asks least and that callers may still ask for.
@@ -206,6 +213,10 @@ impl Config {
                 root.display()
             );
         }
+        if let Some(percent) = self.mcp_server.principal_share_percent.filter(|percent| !(1..=100).contains(percent)) {
+            bail!("mcp_server.principal_share_percent is {percent}; allowed: 1 to 100");
+        }
+        self.mcp_server.http.check()?;
         for (id, table) in &self.model_providers {
             table.check(id)?;
         }
@@ -275,6 +286,8 @@ mod tests {
             ("[sandbox_workspace_write]\nwritable_roots = [\"x\"]", "relative"),
             ("[sandbox_workspace_write]\nnetwork = true", "network"),
             ("[mcp_server]\nallow_roots = [\"x\"]", "allow_roots"),
+            ("[mcp_server]\nprincipal_share_percent = 101", "allowed: 1 to 100"),
+            ("[mcp_server.http]\nhead_timeout_sec = 0", "mcp_server.http.head_timeout_sec"),
         ] {
             let error = format!("{:#}", load(text, &[]).map(|_| ()).unwrap_err());
             assert!(error.contains(part), "{text}: {error}");

@@ -172,7 +172,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
             on_trace: on_trace(),
         });
         match &args.http.listen {
-            Some(address) => http::serve(address, &args.http, agent, stopped()?).await,
+            Some(address) => http::serve(address, &args.http, &config.mcp_server, agent, stopped()?).await,
             None => {
                 serve(tokio::io::stdin(), tokio::io::stdout(), agent, stopped()?).await;
                 Ok(())

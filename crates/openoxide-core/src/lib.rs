@@ -21,6 +21,7 @@ mod protocol;
 mod rollout;
 mod runner;
 mod sessions;
+mod shares;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -45,6 +46,7 @@ pub use rollout::{
     EventRecord, FORMAT, JsonlStore, Opened, Overrides, RolloutItem, RolloutLine, SessionMeta, StoredThread, Syncer,
     ThreadStore, ThreadSummary, ThreadWriter, TurnContext, TurnStatusRecord, expire, summaries,
 };
+pub use shares::{Exceeded, Held, Shares, share_of};
 pub use thread::{Attachment, Snapshot, Thread};
 pub use thread_manager::{Entrance, Pass, ThreadManager, Ticket, fork_rollout};
 pub use transcript::{Transcript, TranscriptEntry};

@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 /// Every key, dotted; `*` stands for one name of the user's, and a last `**` for whatever follows.
-pub(crate) const KNOWN: [&str; 52] = [
+pub(crate) const KNOWN: [&str; 60] = [
     "approval_policy",
     "compact_prompt",
     "history.max_age_days",
@@ -15,6 +15,13 @@ pub(crate) const KNOWN: [&str; 52] = [
     "mcp_server.abandoned_turn_sec",
     "mcp_server.allow_roots",
     "mcp_server.approval_timeout_sec",
+    "mcp_server.http.body_timeout_sec",
+    "mcp_server.http.head_timeout_sec",
+    "mcp_server.http.max_body_bytes",
+    "mcp_server.http.max_connections",
+    "mcp_server.http.max_sessions",
+    "mcp_server.http.max_unauthenticated",
+    "mcp_server.http.max_unauthenticated_per_peer",
     "mcp_server.idle_thread_sec",
     "mcp_server.max_approval",
     "mcp_server.max_open_turns",
@@ -22,6 +29,7 @@ pub(crate) const KNOWN: [&str; 52] = [
     "mcp_server.max_sandbox",
     "mcp_server.max_threads",
     "mcp_server.max_wait_sec",
+    "mcp_server.principal_share_percent",
     "model",
     "model_auto_compact_token_limit",
     "model_context_window",

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use openoxide_mcp_server::{HttpConfig, Server, Token, serve_http};
+use openoxide_mcp_server::{HttpConfig, Origin, Server, Token, serve_http};
 use tokio::net::TcpListener;
+
+use crate::config::McpServerTable;
 
 /// Whose token it is where no name is given.
 const UNNAMED: &str = "default";
@@ -32,8 +34,8 @@ pub(super) struct HttpArgs {
     #[arg(long, value_name = "NAME", requires = "listen")]
     allow_host: Vec<String>,
     /// A page that may call from a browser, such as `https://ide.example`. Repeatable.
-    #[arg(long, value_name = "ORIGIN", requires = "listen")]
-    allow_origin: Vec<String>,
+    #[arg(long, value_name = "ORIGIN", requires = "listen", value_parser = parse_origin)]
+    allow_origin: Vec<Origin>,
     /// Requests a second that each caller may send.
     #[arg(long, value_name = "COUNT", requires = "listen", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     rate_limit: u32,
@@ -53,21 +55,28 @@ impl HttpArgs {
     }
 }
 
+fn parse_origin(text: &str) -> Result<Origin, String> {
+    Origin::parse(text.trim_end_matches('/')).map_err(|why| format!("{why}; give it as https://ide.example"))
+}
+
 /// Serves until `stop`.
 pub(super) async fn serve(
     url: &str,
     args: &HttpArgs,
+    table: &McpServerTable,
     agent: Arc<Server>,
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
     let address = address_of(url)?;
-    let config = HttpConfig {
+    let mut config = HttpConfig {
         tokens: tokens(args)?,
         allowed_hosts: args.allow_host.clone(),
         allowed_origins: args.allow_origin.clone(),
         requests_per_second: args.rate_limit,
         ..HttpConfig::default()
     };
+    config.share_percent = table.principal_share_percent.unwrap_or(config.share_percent);
+    table.http.apply(&mut config);
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     // The port may have been the system's choice.
     eprintln!("openoxide: listening on http://{}/mcp", listener.local_addr()?);
