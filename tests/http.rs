@@ -453,7 +453,42 @@ async fn nobody_leaves_the_sandbox_by_this_door_unless_the_operator_says_so() {
     let call = json!({ "name": "openoxide", "arguments": arguments });
     let refused = result_of(house.modern("tools/call", call.clone()).send().await.unwrap()).await;
     assert!(refused["isError"] == true && refused.to_string().contains("workspace-write"), "{refused}");
-    let open = House::start(&["--max-sandbox", "danger-full-access"]);
-    let allowed = result_of(open.modern("tools/call", call).send().await.unwrap()).await;
+    let open = House::start(&["--max-sandbox", "danger-full-access", "--token-env", "DOOR_WORD"]);
+    let allowed = result_of(open.modern("tools/call", call).bearer_auth(DOOR).send().await.unwrap()).await;
     assert_eq!(allowed["isError"], false, "{allowed}");
+}
+
+#[test]
+fn without_a_token_nothing_is_configured_to_reach_the_host_network() {
+    let network = "sandbox_workspace_write.network_access=true";
+    for (arguments, named) in [
+        (["-c", network], "network_access"),
+        (["--max-sandbox", "danger-full-access"], "danger-full-access"),
+        (["-c", "mcp_server.max_sandbox=danger-full-access"], "danger-full-access"),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let listen = ["mcp-server", "--listen", "http://127.0.0.1:0"];
+        let output = openoxide(home.path()).args(listen).args(arguments).stdin(Stdio::null()).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && told.contains(named) && told.contains("--token-file"), "{told}");
+    }
+    // With a token the network is the operator's to give.
+    drop(House::start(&["-c", network, "--token-env", "DOOR_WORD"]));
+}
+
+#[tokio::test]
+async fn without_a_token_no_approval_lets_a_command_reach_the_host_network() {
+    // The sandbox stops it, and under this policy a person is then asked to let it run outside.
+    let ask = |house: &House| {
+        let mut arguments = house.arguments("run `touch /usr/made`");
+        arguments["approval_policy"] = json!("on-failure");
+        house.modern("tools/call", json!({ "name": "openoxide", "arguments": arguments }))
+    };
+    let house = House::start(&[]);
+    let stopped = result_of(ask(&house).send().await.unwrap()).await;
+    assert_eq!(stopped["structuredContent"]["status"], "completed", "nobody is asked: {stopped}");
+    let open = House::start(&["--token-env", "DOOR_WORD"]);
+    let asked = result_of(ask(&open).bearer_auth(DOOR).send().await.unwrap()).await;
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    assert!(!std::path::Path::new("/usr/made").exists());
 }

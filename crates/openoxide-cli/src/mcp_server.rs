@@ -89,6 +89,9 @@ impl McpServerArgs {
         };
         flags.apply(&mut all, &ceiling::FLAGS, cwd)?;
         ceiling::apply_requirements(&mut all, Path::new(ceiling::REQUIREMENTS))?;
+        if self.http.is_tokenless() {
+            all.refuse_host_network(http::NO_HOST_NETWORK, &config.workspace_write())?;
+        }
         all.check_not_empty()?;
         Ok(all)
     }

@@ -122,6 +122,14 @@ pub enum CoreError {
         /// Who says so.
         by: String,
     },
+    /// It would reach the network of this machine.
+    #[error("{what} would reach the network of this machine, and {why}")]
+    HostNetworkRefused {
+        /// What would.
+        what: &'static str,
+        /// Why it may not, and what to do.
+        why: String,
+    },
     /// The operator's limits leave nothing.
     #[error("{by} leaves no {what} that is allowed")]
     NothingAllowed {
@@ -205,6 +213,7 @@ impl CoreError {
             Self::SandboxRefused { .. }
             | Self::CwdNotAllowed { .. }
             | Self::BeyondCeiling { .. }
+            | Self::HostNetworkRefused { .. }
             | Self::NothingAllowed { .. } => ErrorKind::Denied,
             Self::ThreadBusy { .. }
             | Self::ThreadTooNew { .. }
@@ -246,7 +255,7 @@ impl CoreError {
             Self::Rollout { .. } | Self::Listing { .. } => {
                 "check the free space and the permissions of the sessions directory"
             }
-            Self::NoRuntime => return None,
+            Self::NoRuntime | Self::HostNetworkRefused { .. } => return None,
         })
     }
 }

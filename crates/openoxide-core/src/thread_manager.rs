@@ -19,7 +19,7 @@ use crate::rollout::restore::{self, Restored};
 use crate::rollout::{
     EventRecord, FORMAT, JsonlStore, Opened, Rollout, RolloutItem, SessionMeta, SyncQueue, ThreadStore,
 };
-use crate::runner::Runner;
+use crate::runner::{Runner, UnderCeiling};
 use crate::thread::SHUTDOWN_LIMIT;
 use crate::thread_state::{ContextDue, State};
 use crate::tools::{Reach, Toolbox, Toolboxes};
@@ -107,6 +107,7 @@ impl ThreadManager {
 
     pub(crate) fn with_runner(config: Config, runner: Arc<dyn Runner>) -> Arc<Self> {
         let store = config.home.as_deref().map(|home| Arc::new(JsonlStore::new(home)) as Arc<dyn ThreadStore>);
+        let runner = Arc::new(UnderCeiling { runner, ceiling: config.ceiling.clone() });
         let core = Core {
             runner,
             shell: Shell::find(&config.child_env),

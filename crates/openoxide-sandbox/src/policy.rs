@@ -114,17 +114,31 @@ impl SandboxPolicy {
         Self { mode, workspace: PathBuf::from("/"), workspace_write: WorkspaceWrite::default() }
     }
 
+    /// Whether what runs under it reaches the network of this machine.
+    #[must_use]
+    pub fn reaches_network(&self) -> bool {
+        match self.mode {
+            SandboxMode::ReadOnly => false,
+            SandboxMode::WorkspaceWrite => self.workspace_write.network_access,
+            SandboxMode::DangerFullAccess => true,
+        }
+    }
+
     /// The policy on this machine.
     ///
     /// # Errors
     /// A workspace or configured root that cannot be resolved, or one so wide that nothing would be protected.
     pub fn confinement(&self, surroundings: &Surroundings) -> Result<Confinement, SandboxError> {
-        let mut confinement =
-            Confinement { mode: self.mode, writable: Vec::new(), hidden: Vec::new(), network: true, ledgers: None };
+        let mut confinement = Confinement {
+            mode: self.mode,
+            writable: Vec::new(),
+            hidden: Vec::new(),
+            network: self.reaches_network(),
+            ledgers: None,
+        };
         if self.mode == SandboxMode::DangerFullAccess {
             return Ok(confinement);
         }
-        confinement.network = self.mode == SandboxMode::WorkspaceWrite && self.workspace_write.network_access;
         if self.mode == SandboxMode::WorkspaceWrite {
             confinement.writable = self.writable(surroundings)?;
             confinement.ledgers = surroundings.state.as_ref().map(|state| state.join("run"));

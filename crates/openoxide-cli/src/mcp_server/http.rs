@@ -16,6 +16,10 @@ use crate::config::McpServerTable;
 /// Whose token it is where no name is given.
 const UNNAMED: &str = "default";
 
+/// Why commands do not get the network of this machine beside a listener without a token.
+pub(super) const NO_HOST_NETWORK: &str = "the listener has no token, so that a command could call it and leave its \
+                                          sandbox; start the server with --token-file or --token-env";
+
 /// Arguments of the HTTP door.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Streamable HTTP")]
@@ -42,6 +46,11 @@ pub(super) struct HttpArgs {
 }
 
 impl HttpArgs {
+    /// Whether there is a listener that serves whoever reaches it.
+    pub(super) fn is_tokenless(&self) -> bool {
+        self.listen.is_some() && self.token_file.is_none() && self.token_env.is_none()
+    }
+
     /// Files that the agent's commands must not see.
     pub(super) fn secret_files(&self) -> Vec<PathBuf> {
         self.token_file.iter().cloned().collect()
