@@ -224,6 +224,40 @@ fn without_a_token_another_user_is_refused() {
 }
 
 #[test]
+fn the_server_takes_all_descriptors_it_may_have_and_commands_keep_the_usual_number() {
+    let home = tempfile::tempdir().unwrap();
+    let work = tempfile::tempdir().unwrap();
+    let call = serde_json::json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+        "name": "openoxide",
+        "arguments": { "prompt": "run `ulimit -Sn; ulimit -Hn; grep 'open files' /proc/self/limits`", "cwd": work.path(), "approval_policy": "never" },
+        "_meta": { "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {} },
+    } });
+    let script = "ulimit -Sn 300 && exec \"$@\"";
+    let mut server = Command::new("bash")
+        .args(["-c", script, "bash", env!("CARGO_BIN_EXE_openoxide"), "mcp-server", "-c", "model_provider=\"offline\""])
+        .env("OPENOXIDE_HOME", home.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = server.stdin.take().unwrap();
+    writeln!(stdin, "{call}").unwrap();
+    let mut line = String::new();
+    let mut stdout = BufReader::new(server.stdout.take().unwrap());
+    while !line.contains("\"id\":2") {
+        line.clear();
+        assert!(stdout.read_line(&mut line).unwrap() > 0, "no answer");
+    }
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
+    drop(stdin);
+    server.wait().unwrap();
+    let limits: Vec<&str> =
+        limits.lines().find(|line| line.contains("open files")).unwrap().split_whitespace().collect();
+    assert_eq!(limits[3], limits[4], "soft and hard");
+    assert!(line.contains("300\\n") && line.contains(&format!("{}\\n", limits[4])), "{line}");
+}
+
+#[test]
 fn the_end_does_not_wait_for_silent_connections() {
     let mut server = Listener::start(&[]);
     let _silent: Vec<TcpStream> = (0..20).map(|_| server.connect()).collect();

@@ -101,6 +101,10 @@ impl McpServerArgs {
 pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow::Result<ExitCode> {
     let home = crate::config::home();
     let config = Config::load(global)?;
+    // Threads, commands and connections hold descriptors, and the usual soft limit is for programs that hold few.
+    if let Err(error) = openoxide_sandbox::raise_descriptor_limit() {
+        tracing::warn!("the limit on open descriptors was not raised: {error}");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).min(4))
         .enable_all()
