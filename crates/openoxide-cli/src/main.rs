@@ -93,7 +93,8 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("openoxide: {error:#}");
+            // A message may hold names of files and what servers have said.
+            eprintln!("openoxide: {}", openoxide_sandbox::visible_lines(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }

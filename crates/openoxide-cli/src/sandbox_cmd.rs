@@ -62,7 +62,7 @@ pub(crate) fn run(args: SandboxArgs, global: &Global, exe: PathBuf) -> anyhow::R
             Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
         }
         Err(error) => {
-            eprintln!("openoxide: {error}");
+            eprintln!("openoxide: {}", openoxide_sandbox::visible_lines(&error.to_string()));
             Ok(ExitCode::from(NOT_STARTED))
         }
     }

@@ -54,4 +54,6 @@ pub use undo::{FileRecord, Undone, undo_turn};
 
 // The words of the leaves that core's face uses, so that a door needs no leaf.
 pub use openoxide_model::{HistoryItem, Role, Usage};
-pub use openoxide_sandbox::{Launcher, SandboxMode, Surroundings, WorkspaceWrite, visible, visible_text};
+pub use openoxide_sandbox::{
+    Launcher, SandboxMode, Surroundings, WorkspaceWrite, visible, visible_lines, visible_text,
+};

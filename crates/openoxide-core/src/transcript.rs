@@ -155,7 +155,9 @@ impl Transcript {
     /// As plain text, with control characters made visible.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = format!("thread {}\n{} in {}, since {}\n", self.id, self.model, self.cwd, self.began);
+        let (model, cwd) = (visible_text(&self.model), visible_text(&self.cwd));
+        let mut text =
+            format!("thread {}\n{model} in {cwd}, since {}\n", visible_text(&self.id), visible_text(&self.began));
         let indented = |text: &str| visible_text(text).replace('\n', "\n    ");
         for entry in &self.entries {
             // Writing to a string does not fail.
@@ -164,14 +166,16 @@ impl Transcript {
                 TranscriptEntry::Agent(said) => writeln!(text, "\n{}", visible_text(said)),
                 TranscriptEntry::Reasoning(said) => writeln!(text, "\n(thinking: {})", indented(said)),
                 TranscriptEntry::Call { name, input, output } => {
-                    let _ = writeln!(text, "\n* {name}: {}", indented(input));
+                    let _ = writeln!(text, "\n* {}: {}", visible_text(name), indented(input));
                     match output {
                         Some(output) => writeln!(text, "    {}", indented(output.trim_end())),
                         None => writeln!(text, "    [no output]"),
                     }
                 }
                 TranscriptEntry::Picture => writeln!(text, "\n[a picture]"),
-                TranscriptEntry::Approval { what, decision } => writeln!(text, "\n? {}: {decision}", indented(what)),
+                TranscriptEntry::Approval { what, decision } => {
+                    writeln!(text, "\n? {}: {}", indented(what), visible_text(decision))
+                }
                 TranscriptEntry::Compacted => writeln!(text, "\n[the conversation was summed up here]"),
                 TranscriptEntry::End { turn, status, diff, tokens } => {
                     if let Some(diff) = diff {

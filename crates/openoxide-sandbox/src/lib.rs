@@ -48,7 +48,7 @@ pub use policy::{Confinement, PROTECTED_NAMES, SandboxPolicy, Surroundings, Work
 pub use refusal::{Tried, mend};
 pub use running::{ExitStatus, RunningCommand, WaitOutcome};
 pub use spec::{CommandSpec, DEFAULT_OUTPUT_LIMIT};
-pub use visible::{is_deceptive, visible, visible_text};
+pub use visible::{is_deceptive, visible, visible_lines, visible_text};
 
 /// The hidden first argument under which the binary is the supervisor of one command.
 pub const HELPER_ARG: &str = "sandbox-exec";

@@ -36,6 +36,16 @@ pub fn visible_text(text: &str) -> String {
     line
 }
 
+/// A text of several lines, such as an error message: each line as [`visible_text`] has it. A tab stays.
+#[must_use]
+pub fn visible_lines(text: &str) -> String {
+    let line = |line: &str| match line.chars().any(|c| c != '\t' && is_deceptive(c)) {
+        true => visible_text(line),
+        false => line.to_owned(),
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
 /// Whether a character is not what it seems on a screen: a control character (line breaks and tabs too), one without a
 /// shape, one that changes the direction of its neighbours, or a space or line break other than the ordinary one.
 #[must_use]
@@ -122,7 +132,18 @@ mod tests {
         assert_eq!(visible_text("true\nrm -rf x"), r"$'true\nrm -rf x'");
     }
 
+    #[test]
+    fn lines_stay_lines_and_nothing_else_passes() {
+        assert_eq!(visible_lines("a\n\tb\n"), "a\n\tb\n");
+        assert_eq!(visible_lines("a\n\tb\u{1b}[2K"), "a\n$'\\tb\\033[2K'");
+    }
+
     proptest::proptest! {
+        #[test]
+        fn lines_never_hold_anything_deceptive_but_their_ends_and_tabs(text in "(?s).*") {
+            proptest::prop_assert!(!visible_lines(&text).chars().any(|c| c != '\n' && c != '\t' && is_deceptive(c)));
+        }
+
         #[test]
         fn a_line_never_holds_anything_deceptive(argv in proptest::collection::vec(".*", 0..4)) {
             proptest::prop_assert!(!visible(&argv).chars().any(is_deceptive));
