@@ -32,12 +32,15 @@ impl House {
     }
 
     fn with_tokens() -> Self {
-        let home = tempfile::tempdir().unwrap();
+        Self::with_tokens_in(tempfile::tempdir().unwrap(), &[])
+    }
+
+    fn with_tokens_in(home: tempfile::TempDir, arguments: &[&str]) -> Self {
         let file = home.path().join("tokens");
         std::fs::write(&file, format!("ada {ADA}\nbob {BOB}\n")).unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         let file = file.to_str().unwrap().to_owned();
-        Self::start_in(home, &["--token-file", &file])
+        Self::start_in(home, &[&["--token-file", &file], arguments].concat())
     }
 
     fn start_in(home: tempfile::TempDir, arguments: &[&str]) -> Self {
@@ -341,6 +344,69 @@ async fn each_token_has_its_own_threads_tasks_and_sessions() {
         let shown = house.modern("tasks/get", get.clone()).bearer_auth(token).send().await.unwrap();
         assert_eq!(json_of(shown).await.get("result").is_some(), sees);
     }
+}
+
+#[tokio::test]
+async fn a_foreign_thread_is_spoken_of_as_one_that_does_not_exist() {
+    let mut first = House::with_tokens();
+    let made = result_of(first.start_turn("run `true`").bearer_auth(ADA).send().await.unwrap()).await;
+    let thread = made["structuredContent"]["threadId"].as_str().unwrap().to_owned();
+    // In another process the thread is in use, which is its owner's business alone.
+    let home = std::mem::replace(&mut first.home, tempfile::tempdir().unwrap());
+    let second = House::with_tokens_in(home, &[]);
+    let made_up = "01a1fc7a-8d1f-75f7-89b7-18c906dd0c5b";
+    for house in [&first, &second] {
+        for (method, params) in [
+            ("resources/read", json!({ "uri": "openoxide://threads/ID" })),
+            ("resources/read", json!({ "uri": "openoxide://threads/ID/diff" })),
+            ("tools/call", json!({ "name": "openoxide-reply", "arguments": { "thread_id": "ID", "prompt": "x" } })),
+            ("tools/call", json!({ "name": "openoxide-query", "arguments": { "thread_id": "ID", "query": "x" } })),
+        ] {
+            let told = |id: &str| {
+                let params = serde_json::from_str(&params.to_string().replace("ID", id)).unwrap();
+                let request = house.modern(method, params).bearer_auth(BOB);
+                let id = id.to_owned();
+                async move { request.send().await.unwrap().text().await.unwrap().replace(&id, "ID") }
+            };
+            assert_eq!(told(&thread).await, told(made_up).await, "{method} {params}");
+        }
+    }
+    let reply = json!({ "name": "openoxide-reply", "arguments": { "thread_id": thread, "prompt": "run `true`" } });
+    let told = result_of(second.modern("tools/call", reply).bearer_auth(ADA).send().await.unwrap()).await;
+    assert!(told.to_string().contains("open in another process"), "its owner is told: {told}");
+}
+
+#[tokio::test]
+async fn one_caller_does_not_take_the_sessions_of_the_others() {
+    let sessions = "mcp_server.http.max_sessions=8";
+    let house = House::with_tokens_in(tempfile::tempdir().unwrap(), &["-c", sessions]);
+    let info = json!({ "name": "http", "version": "1" });
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
+    let initialize = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+    let begin = async |token: &str| {
+        let answer = house.post(&initialize).bearer_auth(token).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        answer.headers()["mcp-session-id"].to_str().unwrap().to_owned()
+    };
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let ask = async |token: &str, session: &str| {
+        let answer = house.post(&ping).bearer_auth(token).header("mcp-session-id", session).send().await.unwrap();
+        answer.status().as_u16()
+    };
+    let bobs = begin(BOB).await;
+    let mut adas = Vec::new();
+    for _ in 0..20 {
+        adas.push(begin(ADA).await);
+    }
+    assert_eq!(ask(BOB, &bobs).await, 200, "another's sessions stay");
+    assert_eq!(ask(BOB, &begin(BOB).await).await, 200);
+    assert_eq!(ask(ADA, &adas[17]).await, 404, "an own one gave way");
+    assert_eq!((ask(ADA, &adas[18]).await, ask(ADA, &adas[19]).await), (200, 200), "a quarter of 8");
+    // The one that was used least recently goes, and one that is in use never.
+    let get = house.client.get(&house.url).header("accept", "text/event-stream").bearer_auth(ADA);
+    let _reading = get.header("mcp-session-id", &adas[18]).send().await.unwrap();
+    let next = begin(ADA).await;
+    assert_eq!((ask(ADA, &adas[18]).await, ask(ADA, &adas[19]).await, ask(ADA, &next).await), (200, 404, 200));
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod support;
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use support::{PATIENCE, eventually, openoxide};
 
 const TOKEN: &str = "ada-0123456789abcdefghijkl";
+const BOB: &str = "bob-0123456789abcdefghijkl";
 const DISCOVER: &str = r#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
 
 struct Listener {
@@ -26,7 +28,20 @@ struct Listener {
 impl Listener {
     /// A server on a loopback address of its own choice, with these arguments.
     fn start(arguments: &[&str]) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), arguments)
+    }
+
+    /// The same with two callers.
+    fn with_tokens(arguments: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("tokens");
+        std::fs::write(&file, format!("ada {TOKEN}\nbob {BOB}\n")).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let file = file.to_str().unwrap().to_owned();
+        Self::start_in(home, &[&["--token-file", &file], arguments].concat())
+    }
+
+    fn start_in(home: tempfile::TempDir, arguments: &[&str]) -> Self {
         let mut child = openoxide(home.path())
             .args(["mcp-server", "-c", "model_provider=\"offline\"", "--listen", "http://127.0.0.1:0"])
             .args(arguments)
@@ -144,6 +159,39 @@ fn a_body_that_stands_still_ends_its_request_with_an_error() {
     assert!(body.contains("stood still for 1 s after 11 bytes") && body.contains("body_timeout_sec"), "{body}");
     assert!(is_closed_within(&mut stream, PATIENCE));
     assert_eq!(server.ask(&mut server.connect()), "200");
+}
+
+#[test]
+fn what_one_caller_has_sent_by_halves_keeps_no_other_out() {
+    let server = Listener::with_tokens(&["-c", "mcp_server.http.max_body_bytes=67108864"]);
+    let half = server.head(16 << 20) + &" ".repeat(12 << 20);
+    let mut waiting = server.connect();
+    waiting.write_all(half.as_bytes()).unwrap();
+    // It is refused while it is written, or behind that.
+    let mut more = server.connect();
+    let _ = more.write_all(half.as_bytes());
+    let (head, body) = answer(&mut more);
+    assert!(head.starts_with("HTTP/1.1 503") && head.contains("retry-after"), "{head}");
+    assert!(body.contains("as many bytes as one caller may have beside others (16777216)"), "{body}");
+    let mut other = server.connect();
+    other.write_all(server.request().replace(TOKEN, BOB).as_bytes()).unwrap();
+    assert_eq!(status(&mut other), "200");
+}
+
+#[test]
+fn one_caller_does_not_take_the_connections_of_the_others() {
+    let server = Listener::with_tokens(&["-c", "mcp_server.http.max_connections=8"]);
+    let mut held: Vec<TcpStream> = (0..2).map(|_| server.connect()).collect();
+    for stream in &mut held {
+        assert_eq!(server.ask(stream), "200");
+    }
+    assert_eq!(server.ask(&mut server.connect()), "503", "a quarter of 8 is open");
+    let mut other = server.connect();
+    other.write_all(server.request().replace(TOKEN, BOB).as_bytes()).unwrap();
+    assert_eq!(status(&mut other), "200");
+    assert_eq!(server.ask(&mut held[0]), "200");
+    drop(held.pop());
+    eventually("a place is free again", || server.ask(&mut server.connect()) == "200");
 }
 
 #[test]

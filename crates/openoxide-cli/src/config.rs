@@ -92,6 +92,8 @@ pub(crate) struct McpServerTable {
     pub(crate) max_threads: Option<usize>,
     /// Turns that run at once.
     pub(crate) max_open_turns: Option<usize>,
+    /// Bytes of the prompts of turns that wait or run.
+    pub(crate) max_open_prompt_bytes: Option<usize>,
     /// Prompts that wait on one thread.
     pub(crate) max_queued_turns: Option<usize>,
     pub(crate) max_wait_sec: Option<u64>,

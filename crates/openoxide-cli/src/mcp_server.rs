@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use openoxide_core::{ApprovalPolicy, Ceiling, Config as CoreConfig, JsonlStore, SandboxMode, ThreadManager, expire};
-use openoxide_mcp_server::{ApprovalStrategy, Server, ServerConfig, serve};
+use openoxide_mcp_server::{ApprovalStrategy, HttpConfig, Server, ServerConfig, serve};
 use openoxide_sandbox::Launcher;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -152,6 +152,11 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         }
         core.limits.max_threads = config.mcp_server.max_threads.unwrap_or(core.limits.max_threads);
         core.limits.max_open_turns = config.mcp_server.max_open_turns.unwrap_or(core.limits.max_open_turns);
+        core.limits.max_open_prompt_bytes =
+            config.mcp_server.max_open_prompt_bytes.unwrap_or(core.limits.max_open_prompt_bytes);
+        core.limits.share_percent = config.mcp_server.principal_share_percent.unwrap_or(core.limits.share_percent);
+        let listener = args.http.config(&config.mcp_server)?;
+        core.limits.owners = listener.as_ref().map_or(1, HttpConfig::principals);
         core.limits.max_queued_turns = config.mcp_server.max_queued_turns.unwrap_or(core.limits.max_queued_turns);
         if let Some(seconds) = config.mcp_server.approval_timeout_sec {
             core.approval_timeout = Duration::from_secs(seconds);
@@ -178,8 +183,8 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
             codex,
             on_trace: on_trace(),
         });
-        match &args.http.listen {
-            Some(address) => http::serve(address, &args.http, &config.mcp_server, agent, stopped()?).await,
+        match args.http.listen.as_deref().zip(listener) {
+            Some((url, listener)) => http::serve(url, listener, agent, stopped()?).await,
             None => {
                 serve(tokio::io::stdin(), tokio::io::stdout(), agent, stopped()?).await;
                 Ok(())

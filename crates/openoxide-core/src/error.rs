@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use openoxide_sandbox::SandboxMode;
 
-use crate::{ApprovalId, ThreadId};
+use crate::{ApprovalId, Exceeded, ThreadId};
 
 /// Why something asked of core was not done.
 #[derive(Debug, thiserror::Error)]
@@ -80,11 +80,17 @@ pub enum CoreError {
         /// The limit.
         max: usize,
     },
-    /// [`crate::Limits::max_open_turns`] turns run.
-    #[error("{max} turns run at this moment, which is the most there may be")]
+    /// [`crate::Limits::max_open_turns`] turns run, or an owner's share of them.
+    #[error("as many turns run at this moment as {exceeded}")]
     TooManyTurns {
-        /// The limit.
-        max: usize,
+        /// Which bound it is.
+        exceeded: Exceeded,
+    },
+    /// [`crate::Limits::max_open_prompt_bytes`], or an owner's share of it, are held by prompts.
+    #[error("prompts of turns that wait or run hold as many bytes as {exceeded}")]
+    TooManyPromptBytes {
+        /// Which bound it is.
+        exceeded: Exceeded,
     },
     /// The directory of a new thread does not exist or cannot be reached.
     #[error("cwd {} cannot be used: {source}", path.display())]
@@ -222,6 +228,7 @@ impl CoreError {
             | Self::QueueFull { .. }
             | Self::TooManyThreads { .. }
             | Self::TooManyTurns { .. }
+            | Self::TooManyPromptBytes { .. }
             | Self::Rollout { .. } => ErrorKind::Unavailable,
             Self::NoRuntime => ErrorKind::Internal,
         }
@@ -243,7 +250,9 @@ impl CoreError {
             Self::EmptyPrompt => "say what is to be done",
             Self::PromptTooLong { .. } => "put long material in a file and name the file in the prompt",
             Self::QueueFull { .. } => "wait for a turn of the thread to end, or interrupt it",
-            Self::TooManyTurns { .. } => "wait for one to end, and send the prompt again",
+            Self::TooManyTurns { .. } | Self::TooManyPromptBytes { .. } => {
+                "wait for one to end, and send the prompt again"
+            }
             Self::TooManyThreads { .. } => "close a thread that is no longer needed",
             Self::CwdUnusable { .. } | Self::CwdNotADirectory { .. } => "name an existing directory",
             Self::CwdNotAllowed { .. } | Self::BeyondCeiling { .. } => {

@@ -37,7 +37,7 @@ pub use approvals::RememberedApproval;
 pub use ceiling::Ceiling;
 pub use changes::{ThreadChange, ThreadChanges};
 pub use command_rules::{CommandRule, PatchReach, Request, RuleDecision, Verdict, decide};
-pub use config::{ApprovalPolicy, Config, Limits, ThreadConfig};
+pub use config::{ApprovalPolicy, Config, DEFAULT_SHARE_PERCENT, Limits, ThreadConfig};
 pub use error::{CoreError, ErrorKind};
 pub use events::EventReceiver;
 pub use ids::{ApprovalId, SteerId, ThreadId, TurnId};

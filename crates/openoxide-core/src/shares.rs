@@ -4,6 +4,7 @@
 //! is for the caller to decide.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 
@@ -30,6 +31,16 @@ pub enum Exceeded {
     Share(usize),
     /// All together would hold more than the limit, which is this much.
     Limit(usize),
+}
+
+/// Ends a sentence that says of what there are "as many as".
+impl fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Share(most) => write!(f, "one caller may have beside others ({most})"),
+            Self::Limit(most) => write!(f, "there may be ({most})"),
+        }
+    }
 }
 
 /// An amount that a party holds; given back when dropped.

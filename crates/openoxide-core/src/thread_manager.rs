@@ -5,7 +5,7 @@ mod opening;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -23,7 +23,13 @@ use crate::runner::{Runner, UnderCeiling};
 use crate::thread::SHUTDOWN_LIMIT;
 use crate::thread_state::{ContextDue, State};
 use crate::tools::{Reach, Toolbox, Toolboxes};
-use crate::{ApprovalPolicy, Config, CoreError, Thread, ThreadConfig, ThreadId, ThreadSummary, Transcript, TurnId};
+use crate::{
+    ApprovalPolicy, Config, CoreError, Limits, Shares, Thread, ThreadConfig, ThreadId, ThreadSummary, Transcript,
+    TurnId, share_of,
+};
+
+/// Whose a thread is; none where it belongs to nobody in particular.
+pub(crate) type Owner = Option<Arc<str>>;
 
 /// What every thread of a process shares; made once.
 pub(crate) struct Core {
@@ -33,8 +39,10 @@ pub(crate) struct Core {
     toolboxes: Toolboxes,
     /// Modes that have been found to be enforced here.
     confined: Mutex<Vec<SandboxMode>>,
-    /// Turns that run.
-    pub(crate) open_turns: AtomicUsize,
+    /// Turns that run, by the owners of their threads.
+    pub(crate) open_turns: Arc<Shares<Owner>>,
+    /// Bytes of the prompts of turns that wait or run.
+    pub(crate) open_prompts: Arc<Shares<Owner>>,
     /// News of all threads.
     pub(crate) changes: Changes,
     /// Makes rollouts durable.
@@ -108,12 +116,15 @@ impl ThreadManager {
     pub(crate) fn with_runner(config: Config, runner: Arc<dyn Runner>) -> Arc<Self> {
         let store = config.home.as_deref().map(|home| Arc::new(JsonlStore::new(home)) as Arc<dyn ThreadStore>);
         let runner = Arc::new(UnderCeiling { runner, ceiling: config.ceiling.clone() });
+        let Limits { share_percent, owners, .. } = config.limits;
+        let share = |limit| Shares::new(limit, share_of(limit, share_percent, owners));
         let core = Core {
             runner,
             shell: Shell::find(&config.child_env),
             toolboxes: Toolboxes::new(),
             confined: Mutex::default(),
-            open_turns: AtomicUsize::new(0),
+            open_turns: share(config.limits.max_open_turns),
+            open_prompts: share(config.limits.max_open_prompt_bytes),
             changes: Changes::default(),
             sync: Arc::default(),
             store,
@@ -162,6 +173,22 @@ impl ThreadManager {
             Err(reason) if !config.read_only_tools => Err(CoreError::SandboxRefused { mode: config.sandbox, reason }),
             _ => Ok(()),
         }
+    }
+
+    /// Whose a thread is, whoever has it open; none where it belongs to nobody in particular. Blocks on the disk where it
+    /// is not in memory.
+    ///
+    /// # Errors
+    /// There is no such thread, or its rollout cannot be read.
+    pub fn owner_of(&self, id: ThreadId) -> Result<Option<Arc<str>>, CoreError> {
+        if let Some(thread) = self.in_memory(id) {
+            return Ok(thread.config().owner.clone());
+        }
+        let owner = self.lines_of(id)?.into_iter().find_map(|line| match line.item {
+            RolloutItem::SessionMeta(meta) => Some(meta.owner),
+            _ => None,
+        });
+        Ok(owner.flatten().as_deref().map(Arc::from))
     }
 
     /// A thread that is in memory.

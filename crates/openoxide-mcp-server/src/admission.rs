@@ -121,7 +121,7 @@ fn query(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: 
     };
     let fork = match manager.fork_for_query(id) {
         Ok(fork) => fork,
-        Err(error) => return refused(era, &error),
+        Err(error) => return refused(era, &as_told(manager, principal, id, error)),
     };
     // The fork has what the original has.
     let config = fork.config();
@@ -184,16 +184,31 @@ pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, era: Er
         Ok(id) => id,
         Err(answer) => return Reply::Now(answer),
     };
-    let principal = principal.clone();
+    let (principal, manager) = (principal.clone(), Arc::clone(manager));
     match manager.enter(id) {
         Entrance::Open(thread) => Reply::Now(reply_on(&thread, &principal, era, params)),
         Entrance::Line(ticket) => Reply::Later(Box::pin(async move {
             let (thread, _pass) = ticket.open().await;
             match thread {
                 Ok(thread) => reply_on(&thread, &principal, era, params),
-                Err(error) => refused(era, &error),
+                Err(error) => {
+                    // It reads the disk.
+                    let told = move || refused(era, &as_told(&manager, &principal, id, error));
+                    let told = tokio::task::spawn_blocking(told).await;
+                    told.unwrap_or_else(|_| refused(era, &CoreError::ThreadNotFound { id }))
+                }
             }
         })),
+    }
+}
+
+/// Why a thread could not be loaded, as far as it is the caller's business: of a thread that is not theirs they are told
+/// what they are told of one that does not exist. Blocks on the disk.
+fn as_told(manager: &ThreadManager, principal: &Principal, id: ThreadId, error: CoreError) -> CoreError {
+    let is_theirs = || manager.owner_of(id).is_ok_and(|owner| principal.may_use(owner.as_deref()));
+    match principal {
+        Principal::Token(_) if !is_theirs() => CoreError::ThreadNotFound { id },
+        Principal::Token(_) | Principal::Local => error,
     }
 }
 

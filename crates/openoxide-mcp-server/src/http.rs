@@ -32,7 +32,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use openoxide_core::{Shares, share_of};
+use openoxide_core::{DEFAULT_SHARE_PERCENT, Shares, share_of};
 use openoxide_mcp_protocol::{Envelope, RequestId, WireError, parse_line};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -101,7 +101,7 @@ impl Default for HttpConfig {
             max_unauthenticated_per_peer: 128,
             max_connections: 4096,
             max_body_bytes: 256 << 20,
-            share_percent: 25,
+            share_percent: DEFAULT_SHARE_PERCENT,
         }
     }
 }
@@ -132,8 +132,9 @@ pub async fn serve_http(
     check_address(address, &config)?;
     let (alive, mut last) = mpsc::channel(1);
     let (stopping, is_stopping) = watch::channel(false);
-    let sessions = Arc::new(Sessions::new(config.max_sessions, config.idle_session));
     let share = |limit| share_of(limit, config.share_percent, config.principals());
+    let places = Shares::new(config.max_sessions, share(config.max_sessions));
+    let sessions = Arc::new(Sessions::new(places, config.idle_session));
     let authenticated = Shares::new(config.max_connections, share(config.max_connections));
     let connections = Connections::new(config.max_unauthenticated, config.max_unauthenticated_per_peer, authenticated);
     // One body of full length always fits.
@@ -189,7 +190,8 @@ pub async fn serve_http(
 
 impl HttpConfig {
     /// How many callers are told apart.
-    fn principals(&self) -> usize {
+    #[must_use]
+    pub fn principals(&self) -> usize {
         self.tokens.iter().map(Token::name).collect::<HashSet<_>>().len().max(1)
     }
 }

@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 /// Every key, dotted; `*` stands for one name of the user's, and a last `**` for whatever follows.
-pub(crate) const KNOWN: [&str; 60] = [
+pub(crate) const KNOWN: [&str; 61] = [
     "approval_policy",
     "compact_prompt",
     "history.max_age_days",
@@ -24,6 +24,7 @@ pub(crate) const KNOWN: [&str; 60] = [
     "mcp_server.http.max_unauthenticated_per_peer",
     "mcp_server.idle_thread_sec",
     "mcp_server.max_approval",
+    "mcp_server.max_open_prompt_bytes",
     "mcp_server.max_open_turns",
     "mcp_server.max_queued_turns",
     "mcp_server.max_sandbox",

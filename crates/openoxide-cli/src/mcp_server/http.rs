@@ -51,6 +51,26 @@ impl HttpArgs {
         self.listen.is_some() && self.token_file.is_none() && self.token_env.is_none()
     }
 
+    /// How the listener is kept; none without one.
+    ///
+    /// # Errors
+    /// Tokens that cannot be read or used.
+    pub(super) fn config(&self, table: &McpServerTable) -> anyhow::Result<Option<HttpConfig>> {
+        if self.listen.is_none() {
+            return Ok(None);
+        }
+        let mut config = HttpConfig {
+            tokens: tokens(self)?,
+            allowed_hosts: self.allow_host.clone(),
+            allowed_origins: self.allow_origin.clone(),
+            requests_per_second: self.rate_limit,
+            ..HttpConfig::default()
+        };
+        config.share_percent = table.principal_share_percent.unwrap_or(config.share_percent);
+        table.http.apply(&mut config);
+        Ok(Some(config))
+    }
+
     /// Files that the agent's commands must not see.
     pub(super) fn secret_files(&self) -> Vec<PathBuf> {
         self.token_file.iter().cloned().collect()
@@ -71,21 +91,11 @@ fn parse_origin(text: &str) -> Result<Origin, String> {
 /// Serves until `stop`.
 pub(super) async fn serve(
     url: &str,
-    args: &HttpArgs,
-    table: &McpServerTable,
+    config: HttpConfig,
     agent: Arc<Server>,
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
     let address = address_of(url)?;
-    let mut config = HttpConfig {
-        tokens: tokens(args)?,
-        allowed_hosts: args.allow_host.clone(),
-        allowed_origins: args.allow_origin.clone(),
-        requests_per_second: args.rate_limit,
-        ..HttpConfig::default()
-    };
-    config.share_percent = table.principal_share_percent.unwrap_or(config.share_percent);
-    table.http.apply(&mut config);
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     // The port may have been the system's choice.
     eprintln!("openoxide: listening on http://{}/mcp", listener.local_addr()?);

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use openoxide_model::{HistoryItem, Usage};
 use tokio::sync::oneshot;
@@ -46,7 +45,7 @@ pub(crate) struct Carried {
 
 /// The steering text of a turn, out of it.
 fn taken(running: &mut Running) -> Vec<String> {
-    std::mem::take(&mut running.steers).into_iter().map(|(_, text)| text).collect()
+    std::mem::take(&mut running.steers).into_iter().map(|steer| steer.text).collect()
 }
 
 impl Thread {
@@ -240,11 +239,10 @@ impl Thread {
         state.finished_len = state.history.len();
         state.usage = result.thread_usage;
         state.last_used = Instant::now();
-        state.running = None;
-        self.core.open_turns.fetch_sub(1, Ordering::Relaxed);
+        let place = state.running.take().map(|running| running.place);
         state.keep_result(Arc::clone(&result));
         self.hub.emit(Event::TurnEnded { turn_id: result.turn_id, result });
-        let next = self.start_next(state);
+        let next = place.and_then(|place| self.start_next(state, place));
         if next.is_none() {
             if state.closed {
                 self.hub.close();

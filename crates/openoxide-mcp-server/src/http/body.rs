@@ -70,11 +70,8 @@ fn stands_still(patience: Duration, bytes: usize) -> Response {
 }
 
 fn too_much(exceeded: Exceeded) -> Response {
-    let message = match exceeded {
-        Exceeded::Share(most) => format!("your requests that are not complete hold {most} bytes, which is your share"),
-        Exceeded::Limit(most) => format!("requests that are not complete hold {most} bytes, which is all there may be"),
-    };
-    let mut response = closing(StatusCode::SERVICE_UNAVAILABLE, format!("{message}; send fewer at once"));
+    let message = format!("requests that are not complete hold as many bytes as {exceeded}; send fewer at once");
+    let mut response = closing(StatusCode::SERVICE_UNAVAILABLE, message);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }

@@ -212,11 +212,8 @@ fn refused(status: StatusCode, message: String) -> Box<Response> {
 
 /// 503 for a principal with its share of connections.
 pub(super) fn too_many_connections(exceeded: Exceeded) -> Box<Response> {
-    let message = match exceeded {
-        Exceeded::Share(most) => format!("you have {most} connections, which is your share"),
-        Exceeded::Limit(most) => format!("there are {most} connections, which is all there may be"),
-    };
-    refused(StatusCode::SERVICE_UNAVAILABLE, format!("{message}; close one, and try again"))
+    let message = format!("there are as many connections as {exceeded}; close one, and try again");
+    refused(StatusCode::SERVICE_UNAVAILABLE, message)
 }
 
 #[cfg(test)]
