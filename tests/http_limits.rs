@@ -308,7 +308,7 @@ fn the_server_takes_all_descriptors_it_may_have_and_commands_keep_the_usual_numb
 #[test]
 fn the_end_does_not_wait_for_silent_connections() {
     let mut server = Listener::start(&[]);
-    let _silent: Vec<TcpStream> = (0..20).map(|_| server.connect()).collect();
+    let _silent: Vec<TcpStream> = (0..400).map(|_| server.connect()).collect();
     assert_eq!(server.ask(&mut server.connect()), "200");
     let began = Instant::now();
     // The shell's kill, so that no unsafe code is needed here.

@@ -25,7 +25,8 @@ pub(super) const NO_HOST_NETWORK: &str = "the listener has no token, so that a c
 #[command(next_help_heading = "Streamable HTTP")]
 pub(super) struct HttpArgs {
     /// Serve Streamable HTTP here instead of the standard streams: `http://127.0.0.1:PORT`, path /mcp; port 0 takes a free
-    /// one. The most that callers may ask for is then workspace-write, unless --max-sandbox says otherwise.
+    /// one. The most that callers may ask for is then workspace-write, unless --max-sandbox says otherwise. Without a token
+    /// only programs of the same user are served, and no command reaches the network of this machine.
     #[arg(long, value_name = "URL")]
     pub(super) listen: Option<String>,
     /// Bearer tokens, one a line: NAME TOKEN. Each name owns its threads. Only the user may read the file.

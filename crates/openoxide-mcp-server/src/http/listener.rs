@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower_service::Service as _;
 
@@ -32,8 +32,9 @@ pub(super) struct Listener {
     pub(super) connections: Arc<Connections>,
     /// How long a request's head may take, from the connection or the end of the answer before.
     pub(super) head_timeout: Duration,
-    /// Whether the user at the other end is asked for.
-    pub(super) asks_users: bool,
+    /// Lets so many connections ask at once who is at the other end; none where that is not asked. Those that wait here
+    /// give way to others like any silent one, so that many of them do not take the threads that all callers share.
+    pub(super) users: Option<Semaphore>,
     /// True once the server ends.
     pub(super) stopping: watch::Receiver<bool>,
 }
@@ -70,8 +71,12 @@ impl Listener {
     }
 
     async fn serve_connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, connection: Arc<Connection>) {
-        if self.asks_users {
-            connection.found(user_of(&stream, peer).await);
+        if let Some(users) = &self.users {
+            // Cancel-safe: whoever is cut needs no answer.
+            tokio::select! {
+                user = user_of(users, &stream, peer) => connection.found(user),
+                () = connection.cut() => return,
+            }
         }
         let requests = {
             let (router, connection) = (self.router.clone(), Arc::clone(&connection));
@@ -107,8 +112,8 @@ async fn stop_of(stopping: &mut watch::Receiver<bool>) {
 }
 
 /// Who is at the other end. Takes a few milliseconds where there are very many sockets.
-async fn user_of(stream: &TcpStream, peer: SocketAddr) -> PeerUser {
-    let Ok(local) = stream.local_addr() else { return PeerUser::Unknown };
+async fn user_of(users: &Semaphore, stream: &TcpStream, peer: SocketAddr) -> PeerUser {
+    let (Ok(local), Ok(_permit)) = (stream.local_addr(), users.acquire().await) else { return PeerUser::Unknown };
     let asked = tokio::task::spawn_blocking(move || peer::user_of(peer, local)).await;
     // Where the connection is gone, its addresses may be another's by now.
     asked.ok().filter(|_| stream.peer_addr().is_ok()).unwrap_or(PeerUser::Unknown)
