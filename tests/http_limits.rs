@@ -165,12 +165,21 @@ fn a_body_that_stands_still_ends_its_request_with_an_error() {
 fn what_one_caller_has_sent_by_halves_keeps_no_other_out() {
     let server = Listener::with_tokens(&["-c", "mcp_server.http.max_body_bytes=67108864"]);
     let half = server.head(16 << 20) + &" ".repeat(12 << 20);
-    let mut waiting = server.connect();
-    waiting.write_all(half.as_bytes()).unwrap();
-    // It is refused while it is written, or behind that.
-    let mut more = server.connect();
-    let _ = more.write_all(half.as_bytes());
-    let (head, body) = answer(&mut more);
+    let mut halves = [server.connect(), server.connect()];
+    for stream in &mut halves {
+        // The server may refuse it while it is written.
+        let _ = stream.write_all(half.as_bytes());
+        stream.set_nonblocking(true).unwrap();
+    }
+    // Which of the two comes to the bound is the server's choice.
+    let mut refused = None;
+    eventually("one of them is refused", || {
+        refused = halves.iter().position(|stream| stream.peek(&mut [0]).is_ok());
+        refused.is_some()
+    });
+    let more = &mut halves[refused.unwrap()];
+    more.set_nonblocking(false).unwrap();
+    let (head, body) = answer(more);
     assert!(head.starts_with("HTTP/1.1 503") && head.contains("retry-after"), "{head}");
     assert!(body.contains("as many bytes as one caller may have beside others (16777216)"), "{body}");
     let mut other = server.connect();
@@ -180,7 +189,8 @@ fn what_one_caller_has_sent_by_halves_keeps_no_other_out() {
 
 #[test]
 fn one_caller_does_not_take_the_connections_of_the_others() {
-    let server = Listener::with_tokens(&["-c", "mcp_server.http.max_connections=8"]);
+    let (eight, patient) = ("mcp_server.http.max_connections=8", "mcp_server.http.head_timeout_sec=3600");
+    let server = Listener::with_tokens(&["-c", eight, "-c", patient]);
     let mut held: Vec<TcpStream> = (0..2).map(|_| server.connect()).collect();
     for stream in &mut held {
         assert_eq!(server.ask(stream), "200");
@@ -196,7 +206,8 @@ fn one_caller_does_not_take_the_connections_of_the_others() {
 
 #[test]
 fn silent_connections_keep_nobody_out_and_end_no_connection_that_was_let_in() {
-    let server = Listener::start(&["-c", "mcp_server.http.max_unauthenticated_per_peer=8", "--token-env", "WORD"]);
+    let (few, patient) = ("mcp_server.http.max_unauthenticated_per_peer=8", "mcp_server.http.head_timeout_sec=3600");
+    let server = Listener::start(&["-c", few, "-c", patient, "--token-env", "WORD"]);
     let mut known = server.connect();
     assert_eq!(server.ask(&mut known), "200");
     let mut silent: Vec<TcpStream> = (0..40).map(|_| server.connect()).collect();
@@ -208,6 +219,20 @@ fn silent_connections_keep_nobody_out_and_end_no_connection_that_was_let_in() {
         stream.read(&mut [0]).err().filter(|error| error.kind() == ErrorKind::WouldBlock)
     });
     assert!(open.count() <= 8);
+}
+
+#[test]
+fn a_newcomer_is_served_where_silent_connections_hold_all_descriptors() {
+    let (many, patient) =
+        ("mcp_server.http.max_unauthenticated_per_peer=1000", "mcp_server.http.head_timeout_sec=3600");
+    let server = Listener::start(&["-c", many, "-c", patient]);
+    let mut known = server.connect();
+    assert_eq!(server.ask(&mut known), "200");
+    let pid = server.child.id().to_string();
+    assert!(Command::new("prlimit").args(["--pid", &pid, "--nofile=64:64"]).status().unwrap().success());
+    let _silent: Vec<TcpStream> = (0..200).map(|_| server.connect()).collect();
+    assert_eq!(server.ask(&mut server.connect()), "200");
+    assert_eq!(server.ask(&mut known), "200");
 }
 
 #[test]

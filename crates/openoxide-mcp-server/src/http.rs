@@ -35,7 +35,7 @@ use axum::routing::{get, post};
 use openoxide_core::{DEFAULT_SHARE_PERCENT, Shares, share_of};
 use openoxide_mcp_protocol::{Envelope, RequestId, WireError, parse_line};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 pub use authority::{Authority, Origin};
 use body::Bodies;
@@ -44,6 +44,7 @@ use guard::Guard;
 pub use guard::Token;
 use headers::Wire;
 use listener::Listener;
+use peer::PeerUsers;
 use sessions::Sessions;
 
 use crate::door::Service;
@@ -54,9 +55,6 @@ use crate::reader::MAX_LINE;
 const FLUSH: Duration = Duration::from_millis(300);
 /// From one look for idle sessions to the next.
 const TIDY: Duration = Duration::from_secs(60);
-
-/// Connections that ask the kernel at once who is at the other end.
-const USERS_AT_ONCE: usize = 4;
 
 /// How the listener is kept.
 #[derive(Debug, Clone)]
@@ -161,7 +159,7 @@ pub async fn serve_http(
         router,
         connections,
         head_timeout: config.head_timeout,
-        users: config.tokens.is_empty().then(|| Semaphore::new(USERS_AT_ONCE)),
+        users: config.tokens.is_empty().then(PeerUsers::open),
         stopping: is_stopping,
     };
     let mut serving = tokio::spawn(listener.serve());

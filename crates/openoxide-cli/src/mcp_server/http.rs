@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use openoxide_mcp_server::{HttpConfig, Origin, Server, Token, serve_http};
+use openoxide_mcp_server::{Authority, HttpConfig, Origin, Server, Token, serve_http};
 use tokio::net::TcpListener;
 
 use crate::config::McpServerTable;
@@ -36,7 +36,7 @@ pub(super) struct HttpArgs {
     #[arg(long, value_name = "VARIABLE", requires = "listen")]
     token_env: Option<String>,
     /// A name that Host may hold, beside the loopback's own. Repeatable.
-    #[arg(long, value_name = "NAME", requires = "listen")]
+    #[arg(long, value_name = "NAME", requires = "listen", value_parser = parse_host)]
     allow_host: Vec<String>,
     /// A page that may call from a browser, such as `https://ide.example`. Repeatable.
     #[arg(long, value_name = "ORIGIN", requires = "listen", value_parser = parse_origin)]
@@ -81,6 +81,15 @@ impl HttpArgs {
     pub(super) fn take_secrets(&self, env: &mut BTreeMap<OsString, OsString>) {
         if let Some(variable) = &self.token_env {
             env.remove(OsStr::new(variable));
+        }
+    }
+}
+
+fn parse_host(text: &str) -> Result<String, String> {
+    match Authority::parse(text)? {
+        Authority { host, port: None } => Ok(host),
+        Authority { host, port: Some(port) } => {
+            Err(format!("it names port {port}; give {host}, which fits every port"))
         }
     }
 }
@@ -169,6 +178,15 @@ mod tests {
         for wrong in ["https://127.0.0.1:1", "http://127.0.0.1", "http://example.com:80", "8080"] {
             assert!(address_of(wrong).unwrap_err().to_string().contains("http://IP:PORT"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn names_that_would_never_fit_are_refused() {
+        assert_eq!(parse_host("Agent.example"), Ok("agent.example".to_owned()));
+        assert!(parse_host("agent.example:80").unwrap_err().contains("give agent.example"));
+        assert!(parse_host("http://agent.example").is_err());
+        assert!(parse_origin("https://ide.example/").is_ok());
+        assert!(parse_origin("ide.example").unwrap_err().contains("https://ide.example"));
     }
 
     #[test]

@@ -73,18 +73,20 @@ impl Connections {
         Connection { connections: Arc::clone(self), number, user, cut, holder: Mutex::default() }
     }
 
-    /// Closes the longest silent connection, where the system has no more to give.
-    pub(super) fn make_room(&self) {
-        lock(&self.newcomers).cut_oldest(|_| true);
+    /// Closes the longest silent connection, where the system has no more to give. Whether there was one.
+    pub(super) fn make_room(&self) -> bool {
+        lock(&self.newcomers).cut_oldest(|_| true)
     }
 }
 
 impl Newcomers {
-    fn cut_oldest(&mut self, wanted: impl Fn(&Newcomer) -> bool) {
+    fn cut_oldest(&mut self, wanted: impl Fn(&Newcomer) -> bool) -> bool {
         let oldest = self.waiting.iter().find(|(_, one)| wanted(one)).map(|(number, _)| *number);
-        if let Some(newcomer) = oldest.and_then(|number| self.waiting.remove(&number)) {
+        let cut = oldest.and_then(|number| self.waiting.remove(&number));
+        if let Some(newcomer) = &cut {
             newcomer.cut.notify_one();
         }
+        cut.is_some()
     }
 }
 

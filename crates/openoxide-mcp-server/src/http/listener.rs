@@ -13,16 +13,18 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tower_service::Service as _;
 
 use super::connections::{Connection, Connections};
-use super::peer::{self, PeerUser};
+use super::peer::{PeerUser, PeerUsers};
 
 /// Bytes of a request's head, and of what is read or written at once.
 const BUFFER: usize = 64 << 10;
-/// After the system could not give a connection. Others may end meanwhile.
+/// After the system could not give a connection: until the one that gave way for it is closed.
+const BRIEFLY: Duration = Duration::from_millis(2);
+/// The same where none could give way. Others may end meanwhile.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Takes connections.
@@ -32,9 +34,8 @@ pub(super) struct Listener {
     pub(super) connections: Arc<Connections>,
     /// How long a request's head may take, from the connection or the end of the answer before.
     pub(super) head_timeout: Duration,
-    /// Lets so many connections ask at once who is at the other end; none where that is not asked. Those that wait here
-    /// give way to others like any silent one, so that many of them do not take the threads that all callers share.
-    pub(super) users: Option<Semaphore>,
+    /// Tells who is at the other end; none where that is not asked.
+    pub(super) users: Option<PeerUsers>,
     /// True once the server ends.
     pub(super) stopping: watch::Receiver<bool>,
 }
@@ -62,8 +63,8 @@ impl Listener {
                 Err(error) if is_of_peer(&error) => {}
                 Err(error) => {
                     tracing::warn!("no connection can be taken: {error}");
-                    this.connections.make_room();
-                    tokio::time::sleep(PAUSE).await;
+                    let pause = if this.connections.make_room() { BRIEFLY } else { PAUSE };
+                    tokio::time::sleep(pause).await;
                 }
             }
         }
@@ -111,12 +112,14 @@ async fn stop_of(stopping: &mut watch::Receiver<bool>) {
     drop(stopping.wait_for(|stopping| *stopping).await);
 }
 
-/// Who is at the other end. Takes a few milliseconds where there are very many sockets.
-async fn user_of(users: &Semaphore, stream: &TcpStream, peer: SocketAddr) -> PeerUser {
-    let (Ok(local), Ok(_permit)) = (stream.local_addr(), users.acquire().await) else { return PeerUser::Unknown };
-    let asked = tokio::task::spawn_blocking(move || peer::user_of(peer, local)).await;
-    // Where the connection is gone, its addresses may be another's by now.
-    asked.ok().filter(|_| stream.peer_addr().is_ok()).unwrap_or(PeerUser::Unknown)
+/// Who is at the other end.
+async fn user_of(users: &PeerUsers, stream: &TcpStream, peer: SocketAddr) -> PeerUser {
+    let Ok(local) = stream.local_addr() else { return PeerUser::Unknown };
+    match users.user_of(peer, local).await {
+        // Where the connection is gone, its addresses may be another's by now.
+        _ if stream.peer_addr().is_err() => PeerUser::Unknown,
+        user => user,
+    }
 }
 
 /// Whether it says something of one connection only.
