@@ -92,6 +92,10 @@ impl Tables {
         }
         let mut owners = HashMap::new();
         for file in lock(&self.files).iter_mut() {
+            // Most are found in the first table.
+            if questions.iter().all(|question| owners.contains_key(&question.ends)) {
+                break;
+            }
             let mut text = String::new();
             if file.rewind().and_then(|()| file.read_to_string(&mut text)).is_ok() {
                 owners.extend(owners_in(&text));
