@@ -150,6 +150,23 @@ fn a_head_that_comes_drop_by_drop_ends_its_connection() {
 }
 
 #[test]
+fn an_answer_may_take_longer_than_a_head() {
+    let server = Listener::start(&["-c", "mcp_server.http.head_timeout_sec=1"]);
+    let work = tempfile::tempdir().unwrap();
+    let arguments = serde_json::json!({ "prompt": "run `sleep 2`", "cwd": work.path(), "approval_policy": "never" });
+    let call = DISCOVER
+        .replace("server/discover", "tools/call")
+        .replace("\"params\":{", &format!("\"params\":{{\"name\":\"openoxide\",\"arguments\":{arguments},"));
+    let head = server.head(call.len()).replace("server/discover", "tools/call\r\nMcp-Name: openoxide");
+    let mut stream = server.connect();
+    stream.write_all((head + &call).as_bytes()).unwrap();
+    let mut answer = String::new();
+    // The connection is idle after the answer, and ends by itself.
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("\"status\":\"completed\""), "{answer}");
+}
+
+#[test]
 fn a_body_that_stands_still_ends_its_request_with_an_error() {
     let server = Listener::start(&["-c", "mcp_server.http.body_timeout_sec=1"]);
     let mut stream = server.connect();
