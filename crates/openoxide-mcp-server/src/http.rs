@@ -197,13 +197,18 @@ impl HttpConfig {
     }
 }
 
+/// Whether only this machine reaches an address.
+fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
 /// Whoever can reach the port can run commands, so that the network needs a token, and so does a system that does not tell
 /// whose the other end of a connection is.
 fn check_address(address: SocketAddr, config: &HttpConfig) -> std::io::Result<()> {
     if !config.tokens.is_empty() {
         return Ok(());
     }
-    if address.ip().to_canonical().is_loopback() {
+    if is_loopback(address) {
         return match cfg!(target_os = "linux") {
             true => Ok(()),
             false => Err(std::io::Error::new(

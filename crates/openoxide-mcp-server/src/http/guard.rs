@@ -86,7 +86,7 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 impl Guard {
     /// A guard for this address.
     pub(super) fn new(config: &HttpConfig, address: SocketAddr) -> Self {
-        let is_loopback = address.ip().is_loopback();
+        let is_loopback = super::is_loopback(address);
         let loopback = || LOOPBACK.iter().map(|name| (*name).to_owned());
         let named = || config.allowed_hosts.iter().map(|name| name.to_ascii_lowercase());
         // A page that a name was rebound for has no token. Without tokens the name is all there is to go by.
@@ -258,6 +258,9 @@ mod tests {
             pairs.extend(origin.map(|origin| ("origin", origin)));
             assert_eq!(status(guard.admit(&request("/mcp", &pairs), PeerUser::Same)), expected, "{host} {origin:?}");
         }
+        let mapped = Guard::new(&HttpConfig::default(), "[::ffff:127.0.0.1]:80".parse().unwrap());
+        let foreign = request("/mcp", &[("host", "evil.example")]);
+        assert_eq!(status(mapped.admit(&foreign, PeerUser::Same)), 403, "IPv4 in IPv6 is loopback too");
         let named = HttpConfig {
             allowed_hosts: vec!["Agent.example".to_owned()],
             allowed_origins: vec![Origin::parse("https://ide.example").unwrap()],
