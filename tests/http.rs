@@ -32,12 +32,15 @@ impl House {
     }
 
     fn with_tokens() -> Self {
-        let home = tempfile::tempdir().unwrap();
+        Self::with_tokens_in(tempfile::tempdir().unwrap(), &[])
+    }
+
+    fn with_tokens_in(home: tempfile::TempDir, arguments: &[&str]) -> Self {
         let file = home.path().join("tokens");
         std::fs::write(&file, format!("ada {ADA}\nbob {BOB}\n")).unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         let file = file.to_str().unwrap().to_owned();
-        Self::start_in(home, &["--token-file", &file])
+        Self::start_in(home, &[&["--token-file", &file], arguments].concat())
     }
 
     fn start_in(home: tempfile::TempDir, arguments: &[&str]) -> Self {
@@ -344,6 +347,69 @@ async fn each_token_has_its_own_threads_tasks_and_sessions() {
 }
 
 #[tokio::test]
+async fn a_foreign_thread_is_spoken_of_as_one_that_does_not_exist() {
+    let mut first = House::with_tokens();
+    let made = result_of(first.start_turn("run `true`").bearer_auth(ADA).send().await.unwrap()).await;
+    let thread = made["structuredContent"]["threadId"].as_str().unwrap().to_owned();
+    // In another process the thread is in use, which is its owner's business alone.
+    let home = std::mem::replace(&mut first.home, tempfile::tempdir().unwrap());
+    let second = House::with_tokens_in(home, &[]);
+    let made_up = "01a1fc7a-8d1f-75f7-89b7-18c906dd0c5b";
+    for house in [&first, &second] {
+        for (method, params) in [
+            ("resources/read", json!({ "uri": "openoxide://threads/ID" })),
+            ("resources/read", json!({ "uri": "openoxide://threads/ID/diff" })),
+            ("tools/call", json!({ "name": "openoxide-reply", "arguments": { "thread_id": "ID", "prompt": "x" } })),
+            ("tools/call", json!({ "name": "openoxide-query", "arguments": { "thread_id": "ID", "query": "x" } })),
+        ] {
+            let told = |id: &str| {
+                let params = serde_json::from_str(&params.to_string().replace("ID", id)).unwrap();
+                let request = house.modern(method, params).bearer_auth(BOB);
+                let id = id.to_owned();
+                async move { request.send().await.unwrap().text().await.unwrap().replace(&id, "ID") }
+            };
+            assert_eq!(told(&thread).await, told(made_up).await, "{method} {params}");
+        }
+    }
+    let reply = json!({ "name": "openoxide-reply", "arguments": { "thread_id": thread, "prompt": "run `true`" } });
+    let told = result_of(second.modern("tools/call", reply).bearer_auth(ADA).send().await.unwrap()).await;
+    assert_eq!(told["structuredContent"]["status"], "completed", "its owner goes on with it: {told}");
+}
+
+#[tokio::test]
+async fn one_caller_does_not_take_the_sessions_of_the_others() {
+    let sessions = "mcp_server.http.max_sessions=8";
+    let house = House::with_tokens_in(tempfile::tempdir().unwrap(), &["-c", sessions]);
+    let info = json!({ "name": "http", "version": "1" });
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
+    let initialize = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+    let begin = async |token: &str| {
+        let answer = house.post(&initialize).bearer_auth(token).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        answer.headers()["mcp-session-id"].to_str().unwrap().to_owned()
+    };
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let ask = async |token: &str, session: &str| {
+        let answer = house.post(&ping).bearer_auth(token).header("mcp-session-id", session).send().await.unwrap();
+        answer.status().as_u16()
+    };
+    let bobs = begin(BOB).await;
+    let mut adas = Vec::new();
+    for _ in 0..20 {
+        adas.push(begin(ADA).await);
+    }
+    assert_eq!(ask(BOB, &bobs).await, 200, "another's sessions stay");
+    assert_eq!(ask(BOB, &begin(BOB).await).await, 200);
+    assert_eq!(ask(ADA, &adas[17]).await, 404, "an own one gave way");
+    assert_eq!((ask(ADA, &adas[18]).await, ask(ADA, &adas[19]).await), (200, 200), "a quarter of 8");
+    // The one that was used least recently goes, and one that is in use never.
+    let get = house.client.get(&house.url).header("accept", "text/event-stream").bearer_auth(ADA);
+    let _reading = get.header("mcp-session-id", &adas[18]).send().await.unwrap();
+    let next = begin(ADA).await;
+    assert_eq!((ask(ADA, &adas[18]).await, ask(ADA, &adas[19]).await, ask(ADA, &next).await), (200, 404, 200));
+}
+
+#[tokio::test]
 async fn a_caller_does_not_get_at_the_tokens_through_the_agent() {
     let home = tempfile::tempdir().unwrap();
     let place = tempfile::tempdir().unwrap();
@@ -484,7 +550,42 @@ async fn nobody_leaves_the_sandbox_by_this_door_unless_the_operator_says_so() {
     let call = json!({ "name": "openoxide", "arguments": arguments });
     let refused = result_of(house.modern("tools/call", call.clone()).send().await.unwrap()).await;
     assert!(refused["isError"] == true && refused.to_string().contains("workspace-write"), "{refused}");
-    let open = House::start(&["--max-sandbox", "danger-full-access"]);
-    let allowed = result_of(open.modern("tools/call", call).send().await.unwrap()).await;
+    let open = House::start(&["--max-sandbox", "danger-full-access", "--token-env", "DOOR_WORD"]);
+    let allowed = result_of(open.modern("tools/call", call).bearer_auth(DOOR).send().await.unwrap()).await;
     assert_eq!(allowed["isError"], false, "{allowed}");
+}
+
+#[test]
+fn without_a_token_nothing_is_configured_to_reach_the_host_network() {
+    let network = "sandbox_workspace_write.network_access=true";
+    for (arguments, named) in [
+        (["-c", network], "network_access"),
+        (["--max-sandbox", "danger-full-access"], "danger-full-access"),
+        (["-c", "mcp_server.max_sandbox=danger-full-access"], "danger-full-access"),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let listen = ["mcp-server", "--listen", "http://127.0.0.1:0"];
+        let output = openoxide(home.path()).args(listen).args(arguments).stdin(Stdio::null()).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && told.contains(named) && told.contains("--token-file"), "{told}");
+    }
+    // With a token the network is the operator's to give.
+    drop(House::start(&["-c", network, "--token-env", "DOOR_WORD"]));
+}
+
+#[tokio::test]
+async fn without_a_token_no_approval_lets_a_command_reach_the_host_network() {
+    // The sandbox stops it, and under this policy a person is then asked to let it run outside.
+    let ask = |house: &House| {
+        let mut arguments = house.arguments("run `touch /usr/made`");
+        arguments["approval_policy"] = json!("on-failure");
+        house.modern("tools/call", json!({ "name": "openoxide", "arguments": arguments }))
+    };
+    let house = House::start(&[]);
+    let stopped = result_of(ask(&house).send().await.unwrap()).await;
+    assert_eq!(stopped["structuredContent"]["status"], "completed", "nobody is asked: {stopped}");
+    let open = House::start(&["--token-env", "DOOR_WORD"]);
+    let asked = result_of(ask(&open).bearer_auth(DOOR).send().await.unwrap()).await;
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    assert!(!std::path::Path::new("/usr/made").exists());
 }

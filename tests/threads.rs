@@ -259,6 +259,33 @@ fn the_command_line_lists_shows_puts_aside_and_deletes() {
 }
 
 #[test]
+fn no_name_reaches_the_terminal_as_it_is() {
+    let house = House::new();
+    let cwd = house.work.path().join("a\u{1b}]0;owned\u{7}\u{202e}b\u{9b}2Jc");
+    std::fs::create_dir(&cwd).unwrap();
+    let mut server = house.server(&[]);
+    let call = server.call("openoxide", json!({ "prompt": "run `touch 'x\u{1b}[2Ky'`", "cwd": cwd }));
+    let thread = server.result(call)["threadId"].as_str().unwrap().to_owned();
+    server.close_input();
+    assert!(server.wait_exit().success());
+    let is_plain = |text: &str| !text.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}'));
+    std::fs::remove_dir_all(&cwd).unwrap();
+    for (arguments, shows_it) in [
+        (&["list"][..], true),
+        (&["show", &thread], true),
+        (&["undo", &thread], false),
+        (&["delete", "a\u{1b}[2K"], false),
+    ] {
+        let (out, errors, _) = house.threads(arguments);
+        assert!(is_plain(&out) && is_plain(&errors), "{arguments:?}: {out:?} {errors:?}");
+        assert!(!shows_it || out.contains("\\033]0;owned"), "{arguments:?}: {out:?}");
+    }
+    let missing = openoxide(house.home.path()).args(["-C", cwd.to_str().unwrap(), "doctor"]).output().unwrap();
+    let told = String::from_utf8(missing.stderr).unwrap();
+    assert!(is_plain(&told) && told.contains("cannot work in"), "{told:?}");
+}
+
+#[test]
 fn who_decided_a_question_is_shown() {
     let house = House::new();
     let mut asked = Server::start_in(house.home.path(), json!({ "elicitation": {} }), &[]);

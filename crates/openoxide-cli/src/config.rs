@@ -6,6 +6,7 @@
 pub(crate) mod auth;
 pub(crate) mod ceiling;
 pub(crate) mod home;
+pub(crate) mod http;
 pub(crate) mod keys;
 pub(crate) mod layers;
 pub(crate) mod providers;
@@ -24,6 +25,7 @@ use serde::Deserialize;
 
 use crate::Global;
 use ceiling::Limits;
+use http::HttpTable;
 use layers::{Layer, Sources};
 use providers::ProviderTable;
 use surroundings::Places;
@@ -107,6 +109,8 @@ pub(crate) struct McpServerTable {
     pub(crate) max_threads: Option<usize>,
     /// Turns that run at once.
     pub(crate) max_open_turns: Option<usize>,
+    /// Bytes of the prompts of turns that wait or run.
+    pub(crate) max_open_prompt_bytes: Option<usize>,
     /// Prompts that wait on one thread.
     pub(crate) max_queued_turns: Option<usize>,
     pub(crate) max_wait_sec: Option<u64>,
@@ -114,6 +118,11 @@ pub(crate) struct McpServerTable {
     pub(crate) approval_fallback: Option<Fallback>,
     /// Seconds that a client may read nothing while its queue is full, before it counts as lost.
     pub(crate) write_timeout_sec: Option<std::num::NonZeroU64>,
+    /// How much of a limit one caller may hold where there are several, in percent.
+    pub(crate) principal_share_percent: Option<u8>,
+    /// The HTTP listener.
+    #[serde(default)]
+    pub(crate) http: HttpTable,
     /// The most that callers may ask for.
     max_sandbox: Option<SandboxMode>,
     /// The policy that asks least and that callers may still ask for.
@@ -246,6 +255,10 @@ impl Config {
                 root.display()
             );
         }
+        if let Some(percent) = self.mcp_server.principal_share_percent.filter(|percent| !(1..=100).contains(percent)) {
+            bail!("mcp_server.principal_share_percent is {percent}; allowed: 1 to 100");
+        }
+        self.mcp_server.http.check()?;
         for (id, table) in &self.model_providers {
             table.check(id)?;
         }
@@ -323,6 +336,8 @@ mod tests {
             ("[mcp_server]\nallow_roots = [\"x\"]", "allow_roots"),
             ("[mcp_server]\napproval_fallback = \"yes\"", "auto-within-policy"),
             ("[mcp_server]\nwrite_timeout_sec = 0", "line 2, column 21: invalid value: integer `0`"),
+            ("[mcp_server]\nprincipal_share_percent = 101", "allowed: 1 to 100"),
+            ("[mcp_server.http]\nhead_timeout_sec = 0", "mcp_server.http.head_timeout_sec"),
         ] {
             let error = format!("{:#}", load(text, &[]).map(|_| ()).unwrap_err());
             assert!(error.contains(part), "{text}: {error}");

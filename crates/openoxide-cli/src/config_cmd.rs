@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use openoxide_core::visible_lines;
 use serde_json::json;
 
 use crate::Global;
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global) -> anyhow::Result<ExitCode
         writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
     } else {
         for (key, (value, from)) in shown {
-            writeln!(out, "{key} = {value}    # {from}")?;
+            writeln!(out, "{}", visible_lines(&format!("{key} = {value}    # {from}")))?;
         }
     }
     Ok(ExitCode::SUCCESS)

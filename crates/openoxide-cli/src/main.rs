@@ -92,7 +92,8 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = log::start(cli.global.verbose).and_then(|_logging| run(cli));
     let code = done.unwrap_or_else(|error| {
-        log::say(&format!("{error:#}"));
+        // A message may hold names of files and what servers have said.
+        log::say(&openoxide_display::visible_lines(&format!("{error:#}")));
         ExitCode::FAILURE
     });
     log::flush();

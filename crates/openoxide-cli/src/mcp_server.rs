@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use openoxide_core::{
     ApprovalPolicy, Ceiling, Config as CoreConfig, Interruption, JsonlStore, SandboxMode, ThreadManager, expire,
 };
-use openoxide_mcp_server::{ApprovalStrategy, OnEof, Server, ServerConfig, serve};
+use openoxide_mcp_server::{ApprovalStrategy, HttpConfig, OnEof, Server, ServerConfig, serve};
 use openoxide_sandbox::Launcher;
 
 mod closed_output;
@@ -100,6 +100,9 @@ impl McpServerArgs {
         };
         flags.apply(&mut all, &ceiling::FLAGS, cwd)?;
         ceiling::apply_requirements(&mut all, Path::new(ceiling::REQUIREMENTS))?;
+        if self.http.is_tokenless() {
+            all.refuse_host_network(http::NO_HOST_NETWORK, &config.workspace_write())?;
+        }
         all.check_not_empty()?;
         Ok(all)
     }
@@ -120,6 +123,10 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
     // With `finish` the end of input ends nothing by itself.
     let ends_with_input = !is_listening && args.on_eof == Eof::Interrupt;
     let watchdog = Watchdog::start(if ends_with_input { Input::Standard } else { Input::Elsewhere })?;
+    // Threads, commands and connections hold descriptors, and the usual soft limit is for programs that hold few.
+    if let Err(error) = openoxide_sandbox::raise_descriptor_limit() {
+        tracing::warn!("the limit on open descriptors was not raised: {error}");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).min(4))
         .enable_all()
@@ -169,6 +176,11 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         core.limits.max_load_bytes = config.history.max_load_bytes.unwrap_or(core.limits.max_load_bytes);
         core.limits.max_threads = config.mcp_server.max_threads.unwrap_or(core.limits.max_threads);
         core.limits.max_open_turns = config.mcp_server.max_open_turns.unwrap_or(core.limits.max_open_turns);
+        core.limits.max_open_prompt_bytes =
+            config.mcp_server.max_open_prompt_bytes.unwrap_or(core.limits.max_open_prompt_bytes);
+        core.limits.share_percent = config.mcp_server.principal_share_percent.unwrap_or(core.limits.share_percent);
+        let listener = args.http.config(&config.mcp_server)?;
+        core.limits.owners = listener.as_ref().map_or(1, HttpConfig::principals);
         core.limits.max_queued_turns = config.mcp_server.max_queued_turns.unwrap_or(core.limits.max_queued_turns);
         if let Some(seconds) = config.mcp_server.approval_timeout_sec {
             core.approval_timeout = Duration::from_secs(seconds);
@@ -201,8 +213,8 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
             codex,
             on_trace: on_trace(),
         });
-        match &args.http.listen {
-            Some(address) => http::serve(address, &args.http, agent, watchdog.asked()).await,
+        match args.http.listen.as_deref().zip(listener) {
+            Some((url, listener)) => http::serve(url, listener, agent, watchdog.asked()).await,
             None => {
                 let stop = async {
                     // Cancel-safe: a signal stays counted, and a closed output stays closed.

@@ -64,7 +64,7 @@ pub(crate) fn run(args: SandboxArgs, global: &Global, exe: PathBuf) -> anyhow::R
             Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
         }
         Err(error) => {
-            crate::log::say(&error.to_string());
+            crate::log::say(&openoxide_display::visible_lines(&error.to_string()));
             Ok(ExitCode::from(NOT_STARTED))
         }
     }

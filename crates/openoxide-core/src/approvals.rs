@@ -108,11 +108,16 @@ pub(crate) struct Rules {
     pub(crate) sandbox: SandboxMode,
     pub(crate) rules: Arc<[CommandRule]>,
     pub(crate) remembered: Remembered,
+    /// Why no command may reach the network of this machine; none where one may.
+    pub(crate) no_host_network: Option<Arc<str>>,
 }
 
 impl Rules {
     /// What is to be done with a question; what was approved for the thread is not asked again.
     pub(crate) fn judge(&self, question: &Question) -> Verdict {
+        if let Some(verdict) = self.judge_network(question) {
+            return verdict;
+        }
         let request = match &question.action {
             ApprovalAction::Command { argv, .. } => Request::Command { argv, escalated: question.leaves_sandbox },
             ApprovalAction::Patch { .. } => {
@@ -126,6 +131,16 @@ impl Rules {
             verdict.decision = RuleDecision::Allow;
         }
         verdict
+    }
+
+    /// What runs outside of a sandbox has the network of this machine. Where that is refused, nobody is asked for it.
+    fn judge_network(&self, question: &Question) -> Option<Verdict> {
+        let why = self.no_host_network.as_ref()?;
+        if self.confines(question) || !matches!(question.action, ApprovalAction::Command { .. }) {
+            return None;
+        }
+        let reason = format!("outside of the sandbox it would reach the network of this machine, and {why}");
+        Some(Verdict { decision: RuleDecision::Forbid, rule: "host-network".into(), reason })
     }
 
     /// A person who wants never to be asked is not asked this either.
@@ -264,6 +279,7 @@ mod tests {
             sandbox: SandboxMode::WorkspaceWrite,
             rules: Arc::default(),
             remembered: Remembered::default(),
+            no_host_network: None,
         }
     }
 
@@ -291,6 +307,20 @@ mod tests {
         assert_eq!(verdict.decision, RuleDecision::Forbid);
         let (sentence, reason) = refusal(&question.action, &verdict);
         assert!(sentence.contains("it removes /") && reason == DenialReason::Declined, "{sentence}");
+    }
+
+    #[test]
+    fn nobody_is_asked_to_let_a_command_reach_a_network_that_is_refused() {
+        let mut rules = rules();
+        rules.policy = ApprovalPolicy::OnRequest;
+        rules.remembered.approve(&command("make", "/a", true));
+        rules.no_host_network = Some("a listener is open".into());
+        let decided = |question: &Question| rules.judge(question).decision;
+        assert_eq!(decided(&command("make", "/a", true)), RuleDecision::Forbid, "approved for the thread before");
+        assert_eq!(decided(&command("make", "/a", false)), RuleDecision::Allow);
+        assert_eq!(decided(&patch(true)), RuleDecision::Ask, "a patch reaches no network");
+        let reason = rules.judge(&command("curl x", "/a", true)).reason;
+        assert!(reason.contains("a listener is open"), "{reason}");
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //! asks for beyond it is refused by name, never lowered in silence. Pure but for resolving directories.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use openoxide_sandbox::SandboxMode;
+use openoxide_sandbox::{SandboxMode, SandboxPolicy, WorkspaceWrite};
 
 use crate::{ApprovalPolicy, CoreError, ThreadConfig};
 
@@ -21,6 +22,8 @@ pub struct Ceiling {
     policies: Narrowed<ApprovalPolicy>,
     /// Directories below which threads may work, without links; none means anywhere.
     roots: Option<Narrowed<PathBuf>>,
+    /// Why nothing may reach the network of this machine; none where it may.
+    no_host_network: Option<Arc<str>>,
 }
 
 /// Values that are left, and who took the others away.
@@ -46,7 +49,12 @@ impl<T: Copy + PartialEq> Narrowed<T> {
 
 impl Default for Ceiling {
     fn default() -> Self {
-        Self { sandboxes: Narrowed::all(&MODES), policies: Narrowed::all(&POLICIES), roots: None }
+        Self {
+            sandboxes: Narrowed::all(&MODES),
+            policies: Narrowed::all(&POLICIES),
+            roots: None,
+            no_host_network: None,
+        }
     }
 }
 
@@ -95,6 +103,36 @@ impl Ceiling {
         };
         self.roots = Some(Narrowed { left, by: by.to_owned() });
         Ok(())
+    }
+
+    /// Lets nothing reach the network of this machine, whatever is configured, asked for or approved. `why` is a clause.
+    ///
+    /// # Errors
+    /// What is left reaches it: full access is still allowed, or `workspace_write` opens the network.
+    pub fn refuse_host_network(&mut self, why: &str, workspace_write: &WorkspaceWrite) -> Result<(), CoreError> {
+        let refused = |what| Err(CoreError::HostNetworkRefused { what, why: why.into() });
+        self.no_host_network = Some(why.into());
+        match self.sandboxes.left.contains(&SandboxMode::DangerFullAccess) {
+            true => refused("the sandbox mode `danger-full-access`"),
+            false if workspace_write.network_access => refused("`sandbox_workspace_write.network_access = true`"),
+            false => Ok(()),
+        }
+    }
+
+    /// Why nothing may reach the network of this machine; none where it may.
+    #[must_use]
+    pub fn no_host_network(&self) -> Option<Arc<str>> {
+        self.no_host_network.clone()
+    }
+
+    /// Refuses a command that would reach further than any may.
+    pub(crate) fn check_command(&self, policy: &SandboxPolicy) -> Result<(), CoreError> {
+        match &self.no_host_network {
+            Some(why) if policy.reaches_network() => {
+                Err(CoreError::HostNetworkRefused { what: "the command", why: why.to_string() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether anything is left of each.
@@ -191,7 +229,7 @@ fn lowered<T: Copy + PartialEq>(all: &[T], left: &[T], default: T) -> T {
 mod tests {
     use super::*;
     use ApprovalPolicy::{Never, OnFailure, OnRequest, Untrusted};
-    use SandboxMode::{DangerFullAccess, ReadOnly, WorkspaceWrite};
+    use SandboxMode::{DangerFullAccess, ReadOnly};
 
     fn config(cwd: &Path, sandbox: SandboxMode, approval_policy: ApprovalPolicy) -> ThreadConfig {
         ThreadConfig {
@@ -215,12 +253,12 @@ mod tests {
     #[test]
     fn sources_only_narrow_and_defaults_follow() {
         let mut ceiling = Ceiling::default();
-        ceiling.limit_sandbox(WorkspaceWrite, "--max-sandbox");
+        ceiling.limit_sandbox(SandboxMode::WorkspaceWrite, "--max-sandbox");
         ceiling.limit_sandbox(DangerFullAccess, "mcp_server.max_sandbox");
         ceiling.limit_policies(&[Untrusted, OnFailure], "the requirements");
-        assert_eq!(ceiling.sandboxes(), [ReadOnly, WorkspaceWrite]);
+        assert_eq!(ceiling.sandboxes(), [ReadOnly, SandboxMode::WorkspaceWrite]);
         assert_eq!(ceiling.policies(), [Untrusted, OnFailure]);
-        assert_eq!(ceiling.lowered_sandbox(DangerFullAccess), WorkspaceWrite);
+        assert_eq!(ceiling.lowered_sandbox(DangerFullAccess), SandboxMode::WorkspaceWrite);
         assert_eq!(ceiling.lowered_policy(OnRequest), Untrusted);
         assert_eq!(ceiling.lowered_policy(Never), OnFailure);
         assert!(ceiling.check_not_empty().is_ok());
@@ -241,7 +279,7 @@ mod tests {
         ceiling.limit_sandbox(ReadOnly, "--max-sandbox");
         ceiling.limit_policy(OnRequest, "--max-approval");
         assert!(ceiling.check(&config(dir.path(), ReadOnly, OnRequest)).is_ok());
-        let error = ceiling.check(&config(dir.path(), WorkspaceWrite, OnRequest)).unwrap_err().to_string();
+        let error = ceiling.check(&config(dir.path(), SandboxMode::WorkspaceWrite, OnRequest)).unwrap_err().to_string();
         for part in ["`workspace-write`", "allowed: read-only", "--max-sandbox"] {
             assert!(error.contains(part), "{error}");
         }
@@ -249,6 +287,31 @@ mod tests {
         assert!(error.contains("untrusted, on-request") && error.contains("--max-approval"), "{error}");
         let query = ThreadConfig { read_only_tools: true, ..config(dir.path(), ReadOnly, Never) };
         assert!(ceiling.check(&query).is_ok());
+    }
+
+    #[test]
+    fn nothing_reaches_the_host_network_where_that_is_refused() {
+        let closed = WorkspaceWrite::default();
+        let open = WorkspaceWrite { network_access: true, ..WorkspaceWrite::default() };
+        let refuse =
+            |ceiling: &mut Ceiling, write: &WorkspaceWrite| ceiling.refuse_host_network("a listener is open", write);
+        let error = refuse(&mut Ceiling::default(), &closed).unwrap_err().to_string();
+        assert!(error.contains("danger-full-access") && error.contains("a listener is open"), "{error}");
+        let mut ceiling = Ceiling::default();
+        ceiling.limit_sandbox(SandboxMode::WorkspaceWrite, "--max-sandbox");
+        assert!(refuse(&mut ceiling.clone(), &open).unwrap_err().to_string().contains("network_access"));
+        assert!(ceiling.check_command(&SandboxPolicy::full_access()).is_ok());
+        refuse(&mut ceiling, &closed).unwrap();
+        let policy =
+            |mode, workspace_write: &WorkspaceWrite| SandboxPolicy::new(mode, "/".into(), workspace_write.clone());
+        for (policy, passes) in [
+            (SandboxPolicy::full_access(), false),
+            (policy(SandboxMode::WorkspaceWrite, &open), false),
+            (policy(SandboxMode::WorkspaceWrite, &closed), true),
+            (policy(SandboxMode::ReadOnly, &open), true),
+        ] {
+            assert_eq!(ceiling.check_command(&policy).is_ok(), passes, "{policy:?}");
+        }
     }
 
     #[test]

@@ -101,6 +101,9 @@ impl Config {
     }
 }
 
+/// How much of a limit one party may hold where there are several, in percent.
+pub const DEFAULT_SHARE_PERCENT: u8 = 25;
+
 /// Bounds on what threads may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -108,6 +111,12 @@ pub struct Limits {
     pub max_threads: usize,
     /// Turns that may run at once, over all threads.
     pub max_open_turns: usize,
+    /// Bytes of the prompts of all turns that wait or run, steering text included.
+    pub max_open_prompt_bytes: usize,
+    /// Owners of threads that share the limits on turns and prompts; 1 has all of them.
+    pub owners: usize,
+    /// How much of these limits one owner may hold where there are several, in percent.
+    pub share_percent: u8,
     /// How long a turn goes on that nobody follows; none for as long as it takes.
     pub abandoned_turn: Option<Duration>,
     /// How long a thread stays in memory that nobody uses; none for ever. What is not kept on disk is lost with it.
@@ -137,6 +146,9 @@ impl Default for Limits {
         Self {
             max_threads: 4096,
             max_open_turns: 1024,
+            max_open_prompt_bytes: 512 << 20,
+            owners: 1,
+            share_percent: DEFAULT_SHARE_PERCENT,
             abandoned_turn: Some(Duration::from_secs(24 * 3600)),
             idle_thread: Some(Duration::from_secs(30 * 60)),
             max_load_bytes: 256 << 20,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use openoxide_sandbox::SandboxMode;
 
-use crate::{ApprovalId, Holder, ThreadId};
+use crate::{ApprovalId, Exceeded, Holder, ThreadId};
 
 /// Why something asked of core was not done.
 #[derive(Debug, thiserror::Error)]
@@ -110,11 +110,17 @@ pub enum CoreError {
         /// The limit.
         max: usize,
     },
-    /// [`crate::Limits::max_open_turns`] turns run.
-    #[error("{max} turns run at this moment, which is the most there may be")]
+    /// [`crate::Limits::max_open_turns`] turns run, or an owner's share of them.
+    #[error("as many turns run at this moment as {exceeded}")]
     TooManyTurns {
-        /// The limit.
-        max: usize,
+        /// Which bound it is.
+        exceeded: Exceeded,
+    },
+    /// [`crate::Limits::max_open_prompt_bytes`], or an owner's share of it, are held by prompts.
+    #[error("prompts of turns that wait or run hold as many bytes as {exceeded}")]
+    TooManyPromptBytes {
+        /// Which bound it is.
+        exceeded: Exceeded,
     },
     /// The directory of a new thread does not exist or cannot be reached.
     #[error("cwd {} cannot be used: {source}", path.display())]
@@ -171,6 +177,14 @@ pub enum CoreError {
         allowed: String,
         /// Who says so.
         by: String,
+    },
+    /// It would reach the network of this machine.
+    #[error("{what} would reach the network of this machine, and {why}")]
+    HostNetworkRefused {
+        /// What would.
+        what: &'static str,
+        /// Why it may not, and what to do.
+        why: String,
     },
     /// The operator's limits leave nothing.
     #[error("{by} leaves no {what} that is allowed")]
@@ -262,6 +276,7 @@ impl CoreError {
             | Self::CwdHidden { .. }
             | Self::DirectoryChanged { .. }
             | Self::BeyondCeiling { .. }
+            | Self::HostNetworkRefused { .. }
             | Self::NothingAllowed { .. } => ErrorKind::Denied,
             Self::ThreadBusy { .. }
             | Self::Temporary { .. }
@@ -274,6 +289,7 @@ impl CoreError {
             | Self::TooManyThreads { .. }
             | Self::TooManyTurns { .. }
             | Self::Ending
+            | Self::TooManyPromptBytes { .. }
             | Self::Rollout { .. } => ErrorKind::Unavailable,
             Self::NoRuntime => ErrorKind::Internal,
         }
@@ -305,7 +321,9 @@ impl CoreError {
             Self::EmptyPrompt => "say what is to be done",
             Self::PromptTooLong { .. } => "put long material in a file and name the file in the prompt",
             Self::QueueFull { .. } => "wait for a turn of the thread to end, or interrupt it",
-            Self::TooManyTurns { .. } => "wait for one to end, and send the prompt again",
+            Self::TooManyTurns { .. } | Self::TooManyPromptBytes { .. } => {
+                "wait for one to end, and send the prompt again"
+            }
             Self::TooManyThreads { .. } => "close a thread that is no longer needed",
             Self::CwdUnusable { .. } | Self::CwdNotADirectory { .. } => "name an existing directory",
             Self::CwdNotAllowed { .. } | Self::BeyondCeiling { .. } => {
@@ -326,7 +344,7 @@ impl CoreError {
                 "check the free space and the permissions of the sessions directory"
             }
             Self::Ending => "send it again to a server that is started anew; what was kept is still there",
-            Self::NoRuntime => return None,
+            Self::NoRuntime | Self::HostNetworkRefused { .. } => return None,
         })
     }
 }

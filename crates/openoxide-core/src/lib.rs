@@ -25,6 +25,7 @@ mod protocol;
 mod rollout;
 mod runner;
 mod sessions;
+mod shares;
 mod temporary;
 #[cfg(test)]
 mod tests;
@@ -41,7 +42,7 @@ pub use approvals::RememberedApproval;
 pub use ceiling::Ceiling;
 pub use changes::{ThreadChange, ThreadChanges};
 pub use command_rules::{CommandRule, PatchReach, Request, RuleDecision, Verdict, decide};
-pub use config::{ApprovalPolicy, Config, Limits, ThreadConfig};
+pub use config::{ApprovalPolicy, Config, DEFAULT_SHARE_PERCENT, Limits, ThreadConfig};
 pub use error::{CoreError, ErrorKind};
 pub use events::EventReceiver;
 pub use ids::{ApprovalId, SteerId, ThreadId, TurnId};
@@ -52,6 +53,7 @@ pub use rollout::{
     SessionMeta, Stamp, StoredThread, Syncer, ThreadStore, ThreadSummary, ThreadWriter, TurnContext, TurnStatusRecord,
     expire, summaries,
 };
+pub use shares::{Exceeded, Held, Shares, share_of};
 pub use thread::{Attachment, Snapshot, Thread};
 pub use thread_manager::{Entrance, PageCursor, Pass, ThreadManager, Ticket, fork_rollout};
 pub use transcript::{Transcript, TranscriptEntry};

@@ -9,6 +9,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use openoxide_sandbox::{CommandSpec, ExitStatus, Launcher, Output, RunningCommand, SandboxPolicy, WaitOutcome};
 
+use crate::Ceiling;
+
 /// Starts commands.
 pub(crate) trait Runner: Send + Sync {
     /// Starts a command, or says in a sentence why it could not be started.
@@ -34,6 +36,26 @@ pub(crate) trait Running: Send + Sync {
     fn tree_alive(&self) -> bool;
     /// SIGTERM at the first poll, SIGKILL two seconds later; ready when nothing is left.
     fn terminate(&self) -> BoxFuture<'_, ()>;
+}
+
+/// Starts what the operator's ceiling lets run, by another runner. Whoever starts a command comes by here, whatever was
+/// judged, asked and approved before.
+pub(crate) struct UnderCeiling {
+    pub(crate) runner: Arc<dyn Runner>,
+    pub(crate) ceiling: Ceiling,
+}
+
+impl Runner for UnderCeiling {
+    fn probe(&self, policy: &SandboxPolicy) -> Result<(), String> {
+        self.runner.probe(policy)
+    }
+
+    fn spawn(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Arc<dyn Running>, String>> {
+        match self.ceiling.check_command(&spec.policy) {
+            Ok(()) => self.runner.spawn(spec),
+            Err(error) => std::future::ready(Err(error.to_string())).boxed(),
+        }
+    }
 }
 
 impl Runner for Launcher {

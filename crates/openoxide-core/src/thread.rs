@@ -7,7 +7,6 @@
 mod disk_side;
 mod turn_side;
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -22,11 +21,11 @@ use crate::directory::ThreadDirectory;
 use crate::events::{EventReceiver, Hub, lock};
 use crate::rollout::{EventRecord, Rollout, RolloutItem};
 use crate::sessions::Sessions;
-use crate::thread_manager::{Core, ThreadManager};
-use crate::thread_state::{Queued, Running, State, TurnControl};
+use crate::thread_manager::{Core, Owner, ThreadManager};
+use crate::thread_state::{Queued, Running, State, Steer, TurnControl};
 use crate::turn::turns;
 use crate::{
-    ApprovalRequest, CoreError, Event, Interruption, Op, SteerId, Submitted, ThreadConfig, ThreadId, TurnId,
+    ApprovalRequest, CoreError, Event, Held, Interruption, Op, SteerId, Submitted, ThreadConfig, ThreadId, TurnId,
     TurnResult, TurnStatus,
 };
 
@@ -225,16 +224,19 @@ impl Thread {
             });
         }
         match op {
-            Op::UserInput { text } => self.queue_turn(state, text),
+            Op::UserInput { text } => {
+                let room = self.check_prompt(state, &text)?;
+                self.queue_turn(state, text, room)
+            }
             Op::Steer { text } => {
-                self.check_prompt(state, &text)?;
+                let room = self.check_prompt(state, &text)?;
                 match &mut state.running {
                     Some(running) if !running.sealed => {
                         let id = SteerId::new();
-                        running.steers.push((id, text));
+                        running.steers.push(Steer { id, text, _room: room });
                         Ok(Submitted::Steered(running.turn_id, id))
                     }
-                    _ => self.queue_turn(state, text),
+                    _ => self.queue_turn(state, text, room),
                 }
             }
             Op::Interrupt { turn_id, why } => {
@@ -250,7 +252,7 @@ impl Thread {
             }
             Op::Withdraw { steer } => {
                 if let Some(running) = &mut state.running {
-                    running.steers.retain(|(id, _)| *id != steer);
+                    running.steers.retain(|one| one.id != steer);
                 }
                 Ok(Submitted::Done)
             }
@@ -262,7 +264,8 @@ impl Thread {
         }
     }
 
-    fn check_prompt(&self, state: &State, text: &str) -> Result<(), CoreError> {
+    /// Whether a prompt may wait here; takes the room for it.
+    fn check_prompt(&self, state: &State, text: &str) -> Result<Held<Owner>, CoreError> {
         let limits = &self.core.config.limits;
         if text.trim().is_empty() {
             return Err(CoreError::EmptyPrompt);
@@ -274,38 +277,46 @@ impl Thread {
         if waiting >= limits.max_queued_turns || state.waiting_bytes() + text.len() > limits.max_queued_bytes {
             return Err(CoreError::QueueFull { id: self.id, waiting });
         }
-        Ok(())
+        let room = self.core.open_prompts.take(&self.config.owner, text.len());
+        room.map_err(|exceeded| CoreError::TooManyPromptBytes { exceeded })
     }
 
-    fn queue_turn(self: &Arc<Self>, state: &mut State, text: String) -> Result<Submitted, CoreError> {
-        self.check_prompt(state, &text)?;
+    fn queue_turn(
+        self: &Arc<Self>,
+        state: &mut State,
+        text: String,
+        room: Held<Owner>,
+    ) -> Result<Submitted, CoreError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| CoreError::NoRuntime)?;
-        let max = self.core.config.limits.max_open_turns;
         // A turn that waits behind another of its thread takes that one's place.
-        if state.running.is_none() && self.core.open_turns.load(Ordering::Relaxed) >= max {
-            return Err(CoreError::TooManyTurns { max });
-        }
+        let place = match state.running.is_none() {
+            true => Some(self.core.open_turns.take(&self.config.owner, 1)),
+            false => None,
+        };
+        let place = place.transpose().map_err(|exceeded| CoreError::TooManyTurns { exceeded })?;
         // Whoever is told of the thread finds it on disk.
         lock(&self.rollout).begin().map_err(|source| CoreError::Rollout { id: self.id, source })?;
         let turn_id = TurnId::new();
-        state.queue.push_back(Queued { turn_id, text, caller: tracing::Span::current() });
-        if state.running.is_none()
-            && let Some(started) = self.start_next(state)
+        state.queue.push_back(Queued { turn_id, text, room, caller: tracing::Span::current() });
+        if let Some(place) = place
+            && let Some(started) = self.start_next(state, place)
         {
             runtime.spawn(turns::run_turns(Arc::clone(self), started));
         }
         Ok(Submitted::Turn(turn_id))
     }
 
-    fn start_next(&self, state: &mut State) -> Option<StartedTurn> {
-        let Queued { turn_id, text, caller } = state.queue.pop_front()?;
-        self.core.open_turns.fetch_add(1, Ordering::Relaxed);
+    /// Begins the turn that has waited longest, in a place among those that run.
+    fn start_next(&self, state: &mut State, place: Held<Owner>) -> Option<StartedTurn> {
+        let Queued { turn_id, text, room, caller } = state.queue.pop_front()?;
         let (started, control) = (Instant::now(), Arc::new(TurnControl::default()));
         state.running = Some(Running {
             turn_id,
             started,
             control: Arc::clone(&control),
             steers: Vec::new(),
+            place,
+            _room: room,
             sealed: false,
             told_behind: false,
             abandoned: false,

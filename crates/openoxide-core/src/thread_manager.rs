@@ -7,7 +7,7 @@ mod opening;
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -22,15 +22,18 @@ use crate::directory::{ThreadDirectory, check_place};
 use crate::events::lock;
 use crate::rollout::restore::{self, Restored};
 use crate::rollout::{FORMAT, JsonlStore, Rollout, RolloutItem, SessionMeta, SyncQueue, ThreadStore};
-use crate::runner::Runner;
+use crate::runner::{Runner, UnderCeiling};
 use crate::thread::{Claim, SHUTDOWN_LIMIT, damage_sentence, failure, unreadable};
 use crate::thread_state::{ContextDue, State};
 use crate::tools::reading::ReadShares;
 use crate::tools::{Reach, Toolbox, Toolboxes};
 use crate::{
-    ApprovalPolicy, Config, CoreError, Interruption, RolloutLine, Thread, ThreadConfig, ThreadId, Transcript, TurnId,
-    instructions,
+    ApprovalPolicy, Config, CoreError, Interruption, Limits, RolloutLine, Shares, Thread, ThreadConfig, ThreadId,
+    Transcript, TurnId, instructions, share_of,
 };
+
+/// Whose a thread is; none where it belongs to nobody in particular.
+pub(crate) type Owner = Option<Arc<str>>;
 
 /// What every thread of a process shares; made once.
 pub(crate) struct Core {
@@ -40,8 +43,10 @@ pub(crate) struct Core {
     toolboxes: Toolboxes,
     /// Modes that have been found to be enforced here.
     confined: Mutex<Vec<SandboxMode>>,
-    /// Turns that run.
-    pub(crate) open_turns: AtomicUsize,
+    /// Turns that run, by the owners of their threads.
+    pub(crate) open_turns: Arc<Shares<Owner>>,
+    /// Bytes of the prompts of turns that wait or run.
+    pub(crate) open_prompts: Arc<Shares<Owner>>,
     /// How many files are read at once, by principal.
     pub(crate) reads: ReadShares,
     /// News of all threads.
@@ -128,12 +133,16 @@ impl ThreadManager {
         runner: Arc<dyn Runner>,
         store: Option<Arc<dyn ThreadStore>>,
     ) -> Arc<Self> {
+        let runner = Arc::new(UnderCeiling { runner, ceiling: config.ceiling.clone() });
+        let Limits { share_percent, owners, .. } = config.limits;
+        let share = |limit| Shares::new(limit, share_of(limit, share_percent, owners));
         let core = Core {
             runner,
             shell: Shell::find(&config.child_env),
             toolboxes: Toolboxes::new(),
             confined: Mutex::default(),
-            open_turns: AtomicUsize::new(0),
+            open_turns: share(config.limits.max_open_turns),
+            open_prompts: share(config.limits.max_open_prompt_bytes),
             reads: ReadShares::new(),
             changes: Changes::default(),
             sync: Arc::default(),
@@ -195,6 +204,22 @@ impl ThreadManager {
             Err(reason) if !config.read_only_tools => Err(CoreError::SandboxRefused { mode: config.sandbox, reason }),
             _ => Ok(()),
         }
+    }
+
+    /// Whose a thread is, whoever has it open; none where it belongs to nobody in particular. Blocks on the disk where it
+    /// is not in memory.
+    ///
+    /// # Errors
+    /// There is no such thread, or its rollout cannot be read.
+    pub fn owner_of(&self, id: ThreadId) -> Result<Option<Arc<str>>, CoreError> {
+        if let Some(thread) = self.in_memory(id) {
+            return Ok(thread.config().owner.clone());
+        }
+        let owner = self.lines_of(id)?.into_iter().find_map(|line| match line.item {
+            RolloutItem::SessionMeta(meta) => Some(meta.owner),
+            _ => None,
+        });
+        Ok(owner.flatten().as_deref().map(Arc::from))
     }
 
     /// A thread that is in memory.

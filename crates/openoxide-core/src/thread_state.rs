@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use crate::approvals::{Remembered, RememberedApproval};
 use crate::events::lock;
 use crate::rollout::TurnContext;
-use crate::{ApprovalRequest, Decider, Decision, Interruption, SteerId, TurnId, TurnResult};
+use crate::thread_manager::Owner;
+use crate::{ApprovalRequest, Decider, Decision, Held, Interruption, SteerId, TurnId, TurnResult};
 
 /// How many ended turns can still be asked for.
 pub(crate) const KEPT_RESULTS: usize = 8;
@@ -77,8 +78,19 @@ pub(crate) enum ContextDue {
 pub(crate) struct Queued {
     pub(crate) turn_id: TurnId,
     pub(crate) text: String,
+    /// The room that the text takes.
+    pub(crate) room: Held<Owner>,
     /// Who asked, as far as traces tell.
     pub(crate) caller: tracing::Span,
+}
+
+/// Text that steers the turn under way.
+pub(crate) struct Steer {
+    /// Takes it back.
+    pub(crate) id: SteerId,
+    pub(crate) text: String,
+    /// The room that the text takes until the model is given it.
+    pub(crate) _room: Held<Owner>,
 }
 
 /// The turn under way.
@@ -86,8 +98,12 @@ pub(crate) struct Running {
     pub(crate) turn_id: TurnId,
     pub(crate) started: Instant,
     pub(crate) control: Arc<TurnControl>,
-    /// Steering text the model has not been given yet, with the id that takes it back.
-    pub(crate) steers: Vec<(SteerId, String)>,
+    /// Steering text the model has not been given yet.
+    pub(crate) steers: Vec<Steer>,
+    /// Its place among the turns that run; the next turn of the thread takes it over.
+    pub(crate) place: Held<Owner>,
+    /// The room that its prompt takes.
+    pub(crate) _room: Held<Owner>,
     /// The end is decided: nothing can steer or interrupt it any more.
     pub(crate) sealed: bool,
     /// It was told that lines of it are not on disk.
@@ -158,7 +174,8 @@ impl State {
 
     /// Bytes of prompts that wait, steering text included.
     pub(crate) fn waiting_bytes(&self) -> usize {
-        let steers = self.running.iter().flat_map(|running| &running.steers).map(|(_, text)| text.len()).sum::<usize>();
+        let steers =
+            self.running.iter().flat_map(|running| &running.steers).map(|steer| steer.text.len()).sum::<usize>();
         self.queue.iter().map(|queued| queued.text.len()).sum::<usize>() + steers
     }
 

@@ -133,7 +133,7 @@ fn query(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: 
     };
     let fork = match manager.fork_for_query(id) {
         Ok(fork) => fork,
-        Err(error) => return refused(era, Some(thread_id), &error),
+        Err(error) => return refused(era, Some(thread_id), &as_told(manager, principal, id, error)),
     };
     // The fork has what the original has.
     let config = fork.config();
@@ -196,7 +196,7 @@ pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, era: Er
         Ok(id) => id,
         Err(answer) => return Reply::Now(answer),
     };
-    let principal = principal.clone();
+    let (principal, manager) = (principal.clone(), Arc::clone(manager));
     match manager.enter(id) {
         Entrance::Open(thread) => Reply::Now(reply_on(&thread, &principal, era, params)),
         Entrance::Line(ticket) => Reply::Later(Box::pin(async move {
@@ -205,9 +205,25 @@ pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, era: Er
             let (thread, _pass) = ticket.open(patience.unwrap_or_default()).await;
             match thread {
                 Ok(thread) => reply_on(&thread, &principal, era, params),
-                Err(error) => refused(era, Some(&params.thread_id), &error),
+                Err(error) => {
+                    // It reads the disk.
+                    let asked = params.thread_id.clone();
+                    let told = move || refused(era, Some(&asked), &as_told(&manager, &principal, id, error));
+                    let told = tokio::task::spawn_blocking(told).await;
+                    told.unwrap_or_else(|_| refused(era, None, &CoreError::ThreadNotFound { id }))
+                }
             }
         })),
+    }
+}
+
+/// Why a thread could not be loaded, as far as it is the caller's business: of a thread that is not theirs they are told
+/// what they are told of one that does not exist. Blocks on the disk.
+fn as_told(manager: &ThreadManager, principal: &Principal, id: ThreadId, error: CoreError) -> CoreError {
+    let is_theirs = || manager.owner_of(id).is_ok_and(|owner| principal.may_use(owner.as_deref()));
+    match principal {
+        Principal::Token(_) if !is_theirs() => CoreError::ThreadNotFound { id },
+        Principal::Token(_) | Principal::Local => error,
     }
 }
 

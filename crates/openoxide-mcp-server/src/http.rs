@@ -3,37 +3,52 @@
 //!
 //! A modern request is a connection of its own, and closing its response cancels it. A legacy client has a session, and
 //! what belongs to a call goes on the stream of that call, which can be taken up again with `Last-Event-ID`. Who may come in
-//! is in [`guard`], what headers must say in [`headers`], how lines become a response in [`stream`].
+//! is in [`guard`], what headers must say in [`headers`], how lines become a response in [`stream`]. Connections come from
+//! [`listener`] and count in [`connections`].
 
+mod authority;
+mod body;
+mod connections;
 mod guard;
 mod headers;
 mod legacy;
+mod listener;
 mod modern;
 mod params;
+mod peer;
 mod sessions;
 mod stream;
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use http_body_util::LengthLimitError;
+use openoxide_core::{DEFAULT_SHARE_PERCENT, Shares, share_of};
 use openoxide_mcp_protocol::{Envelope, RequestId, WireError, parse_line};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+pub use authority::{Authority, Origin};
+use body::Bodies;
+use connections::{Connection, Connections};
 use guard::Guard;
 pub use guard::Token;
 use headers::Wire;
+use listener::Listener;
+use peer::PeerUsers;
 use sessions::Sessions;
 
 use crate::door::Service;
+use crate::principal::Principal;
 use crate::reader::MAX_LINE;
 
 /// From the end of all turns until connections are cut.
@@ -41,21 +56,35 @@ const FLUSH: Duration = Duration::from_millis(200);
 /// From one look for idle sessions to the next.
 const TIDY: Duration = Duration::from_secs(60);
 
-/// How the door is kept.
+/// How the listener is kept.
 #[derive(Debug, Clone)]
 pub struct HttpConfig {
-    /// Bearer tokens. Without any, everybody who reaches the address is the local user.
+    /// Bearer tokens. Without any, only the user of this process is served.
     pub tokens: Vec<Token>,
     /// Names in `Host` beside the loopback's own.
     pub allowed_hosts: Vec<String>,
-    /// Values of `Origin` beside the loopback's own.
-    pub allowed_origins: Vec<String>,
+    /// Pages that are let in beside the loopback's own.
+    pub allowed_origins: Vec<Origin>,
     /// Requests per second and principal; short bursts of twice as many pass.
     pub requests_per_second: u32,
     /// Legacy sessions at once.
     pub max_sessions: usize,
     /// How long a legacy session may be unused.
     pub idle_session: Duration,
+    /// How long a request's head may take, from the connection or the end of the answer before.
+    pub head_timeout: Duration,
+    /// How long a request's body may stand still.
+    pub body_timeout: Duration,
+    /// Connections on which no request was let in so far.
+    pub max_unauthenticated: usize,
+    /// The same of one address.
+    pub max_unauthenticated_per_peer: usize,
+    /// Connections on which a request was let in.
+    pub max_connections: usize,
+    /// Bytes of bodies that are not read to their end.
+    pub max_body_bytes: usize,
+    /// How much of a limit one principal may hold where there are several, in percent.
+    pub share_percent: u8,
 }
 
 impl Default for HttpConfig {
@@ -67,6 +96,13 @@ impl Default for HttpConfig {
             requests_per_second: 200,
             max_sessions: 1024,
             idle_session: Duration::from_secs(1800),
+            head_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            max_unauthenticated: 256,
+            max_unauthenticated_per_peer: 128,
+            max_connections: 4096,
+            max_body_bytes: 256 << 20,
+            share_percent: DEFAULT_SHARE_PERCENT,
         }
     }
 }
@@ -75,6 +111,7 @@ impl Default for HttpConfig {
 struct Door {
     service: Arc<dyn Service>,
     guard: Guard,
+    bodies: Bodies,
     sessions: Arc<Sessions>,
     /// True once the server ends.
     stopping: watch::Receiver<bool>,
@@ -93,10 +130,17 @@ pub async fn serve_http(
     let address = listener.local_addr()?;
     check_address(address, &config)?;
     let (stopping, is_stopping) = watch::channel(false);
-    let sessions = Arc::new(Sessions::new(config.max_sessions, config.idle_session));
+    let share = |limit| share_of(limit, config.share_percent, config.principals());
+    let places = Shares::new(config.max_sessions, share(config.max_sessions));
+    let sessions = Arc::new(Sessions::new(places, config.idle_session));
+    let authenticated = Shares::new(config.max_connections, share(config.max_connections));
+    let connections = Connections::new(config.max_unauthenticated, config.max_unauthenticated_per_peer, authenticated);
+    // One body of full length always fits.
+    let held = Shares::new(config.max_body_bytes.max(MAX_LINE), share(config.max_body_bytes).max(MAX_LINE));
     let door = Arc::new(Door {
         service: Arc::clone(&service),
         guard: Guard::new(&config, address),
+        bodies: Bodies { patience: config.body_timeout, held },
         sessions: Arc::clone(&sessions),
         stopping: is_stopping.clone(),
     });
@@ -106,19 +150,22 @@ pub async fn serve_http(
         .route("/readyz", get(readiness))
         .with_state(door);
     let mut tidied = tokio::time::interval(TIDY);
-    let mut until_stopped = is_stopping.clone();
-    let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
-        // A sender that is gone is an end as well.
-        let _ = until_stopped.wait_for(|stopping| *stopping).await;
-    });
-    let mut serving = tokio::spawn(serving.into_future());
+    let listener = Listener {
+        socket: listener,
+        router,
+        connections,
+        head_timeout: config.head_timeout,
+        users: config.tokens.is_empty().then(PeerUsers::open),
+        stopping: is_stopping,
+    };
+    let mut serving = tokio::spawn(listener.serve());
     let mut stop = std::pin::pin!(stop);
     loop {
         // Cancel-safe: a stop that is ready stays so, and a tick that is lost comes again.
         tokio::select! {
             () = &mut stop => break,
             _ = tidied.tick() => sessions.tidy(),
-            ended = &mut serving => return ended.map_err(std::io::Error::other)?,
+            ended = &mut serving => return ended.map_err(std::io::Error::other),
         }
     }
     tracing::info!("asked to stop");
@@ -133,10 +180,34 @@ pub async fn serve_http(
     Ok(())
 }
 
-/// Whoever can reach the port can run commands, so that the network needs a token.
+impl HttpConfig {
+    /// How many callers are told apart.
+    #[must_use]
+    pub fn principals(&self) -> usize {
+        self.tokens.iter().map(Token::name).collect::<HashSet<_>>().len().max(1)
+    }
+}
+
+/// Whether only this machine reaches an address.
+fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+/// Whoever can reach the port can run commands, so that the network needs a token, and so does a system that does not tell
+/// whose the other end of a connection is.
 fn check_address(address: SocketAddr, config: &HttpConfig) -> std::io::Result<()> {
-    if address.ip().is_loopback() || !config.tokens.is_empty() {
+    if !config.tokens.is_empty() {
         return Ok(());
+    }
+    if is_loopback(address) {
+        return match cfg!(target_os = "linux") {
+            true => Ok(()),
+            false => Err(std::io::Error::new(
+                std::io::ErrorKind::InvalidInput,
+                "this system does not tell which user connects, and there is no token; give one with --token-file or \
+                 --token-env",
+            )),
+        };
     }
     Err(std::io::Error::new(
         std::io::ErrorKind::InvalidInput,
@@ -165,16 +236,23 @@ async fn readiness(State(door): State<Arc<Door>>) -> (StatusCode, &'static str) 
     }
 }
 
-async fn take_options(State(door): State<Arc<Door>>, headers: HeaderMap) -> Response {
-    match door.guard.check_place(&headers) {
-        Ok(()) => allow_origin(&door, StatusCode::NO_CONTENT.into_response(), &headers),
+/// Lets a request in and counts its connection for whoever sent it, or says why not.
+fn admit(door: &Door, connection: &Connection, parts: &Parts) -> Result<Principal, Box<Response>> {
+    let principal = door.guard.admit(parts, connection.user())?;
+    connection.authenticate(&principal).map_err(guard::too_many_connections)?;
+    Ok(principal)
+}
+
+async fn take_options(State(door): State<Arc<Door>>, parts: Parts) -> Response {
+    match door.guard.check_place(&parts) {
+        Ok(()) => allow_origin(&door, StatusCode::NO_CONTENT.into_response(), &parts),
         Err(refused) => *refused,
     }
 }
 
 /// Lets the pages of an origin that was let in read the answer (CORS).
-fn allow_origin(door: &Door, mut response: Response, request: &HeaderMap) -> Response {
-    if let Some(origin) = request.get(header::ORIGIN)
+fn allow_origin(door: &Door, mut response: Response, request: &Parts) -> Response {
+    if let Some(origin) = request.headers.get(header::ORIGIN)
         && door.guard.check_place(request).is_ok()
     {
         let headers = response.headers_mut();
@@ -183,26 +261,36 @@ fn allow_origin(door: &Door, mut response: Response, request: &HeaderMap) -> Res
         let own = "Mcp-Session-Id, MCP-Protocol-Version";
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(own));
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST, GET, DELETE"));
-        let asked = request.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+        let asked = request.headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
         let asked = asked.unwrap_or_else(|| HeaderValue::from_static("Content-Type"));
         headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked);
     }
     response
 }
 
-async fn take_post(State(door): State<Arc<Door>>, request: Request) -> Response {
+async fn take_post(
+    State(door): State<Arc<Door>>,
+    Extension(connection): Extension<Arc<Connection>>,
+    request: Request,
+) -> Response {
     let (parts, body) = request.into_parts();
-    let response = match answer_post(&door, &parts.headers, body).await {
+    let response = match answer_post(&door, &connection, &parts, body).await {
         Ok(response) | Err(response) => response,
     };
-    allow_origin(&door, response, &parts.headers)
+    allow_origin(&door, response, &parts)
 }
 
-async fn answer_post(door: &Arc<Door>, headers: &HeaderMap, body: Body) -> Result<Response, Response> {
+async fn answer_post(
+    door: &Arc<Door>,
+    connection: &Connection,
+    parts: &Parts,
+    body: Body,
+) -> Result<Response, Response> {
     // Nothing is read from whoever is not let in.
-    let principal = door.guard.admit(headers).map_err(|refused| *refused)?;
+    let principal = admit(door, connection, parts).map_err(|refused| *refused)?;
+    let headers = &parts.headers;
     headers::check_post(headers).map_err(|refused| *refused)?;
-    let body = read(headers, body).await?;
+    let body = door.bodies.read(&principal, headers, body).await?;
     let message =
         parse_line(&body).map_err(|error| refusal_of(error.id.as_ref(), StatusCode::BAD_REQUEST, &error.error))?;
     match headers::wire_of(headers, &message).map_err(|refused| *refused)? {
@@ -214,41 +302,28 @@ async fn answer_post(door: &Arc<Door>, headers: &HeaderMap, body: Body) -> Resul
     }
 }
 
-/// The body, if it is not too long.
-async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Response> {
-    let too_long = || {
-        let message = format!("the body is longer than {MAX_LINE} bytes; put long material in a file");
-        refusal(StatusCode::PAYLOAD_TOO_LARGE, &WireError::invalid_request(message))
-    };
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > MAX_LINE) {
-        return Err(too_long());
-    }
-    axum::body::to_bytes(body, MAX_LINE).await.map_err(|error| {
-        let is_limit = std::error::Error::source(&error).is_some_and(|source| source.is::<LengthLimitError>());
-        match is_limit {
-            true => too_long(),
-            false => {
-                refusal(StatusCode::BAD_REQUEST, &WireError::invalid_request(format!("the body broke off: {error}")))
-            }
-        }
-    })
-}
-
-async fn take_get(State(door): State<Arc<Door>>, headers: HeaderMap) -> Response {
-    let response = match door.guard.admit(&headers) {
-        Ok(principal) => legacy::answer_get(&door, &principal, &headers),
+async fn take_get(
+    State(door): State<Arc<Door>>,
+    Extension(connection): Extension<Arc<Connection>>,
+    parts: Parts,
+) -> Response {
+    let response = match admit(&door, &connection, &parts) {
+        Ok(principal) => legacy::answer_get(&door, &principal, &parts.headers),
         Err(refused) => *refused,
     };
-    allow_origin(&door, response, &headers)
+    allow_origin(&door, response, &parts)
 }
 
-async fn take_delete(State(door): State<Arc<Door>>, headers: HeaderMap) -> Response {
-    let response = match door.guard.admit(&headers) {
-        Ok(principal) => legacy::answer_delete(&door, &principal, &headers),
+async fn take_delete(
+    State(door): State<Arc<Door>>,
+    Extension(connection): Extension<Arc<Connection>>,
+    parts: Parts,
+) -> Response {
+    let response = match admit(&door, &connection, &parts) {
+        Ok(principal) => legacy::answer_delete(&door, &principal, &parts.headers),
         Err(refused) => *refused,
     };
-    allow_origin(&door, response, &headers)
+    allow_origin(&door, response, &parts)
 }
 
 /// A method that this path does not take.

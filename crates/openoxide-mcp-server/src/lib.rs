@@ -37,7 +37,7 @@ mod writer;
 
 pub use answers::{Responder, Route};
 pub use door::{Service, Session};
-pub use http::{HttpConfig, Token, serve_http};
+pub use http::{Authority, HttpConfig, Origin, Token, serve_http};
 pub use openoxide_mcp_protocol::TraceContext;
 pub use outgoing::Outgoing;
 pub use principal::Principal;

@@ -136,13 +136,15 @@ fn read(
         (all(manager, principal)?, JSON)
     } else {
         let (id, is_diff) = named(&uri).ok_or_else(|| not_found(&uri, modern, "no such resource"))?;
-        let transcript = manager.transcript(id).map_err(|error| match error.kind() {
+        let refused = |error: CoreError| match error.kind() {
             ErrorKind::Input | ErrorKind::Denied => not_found(&uri, modern, &error.to_string()),
             _ => internal(&error),
-        })?;
-        if !principal.may_use(transcript.owner.as_deref()) {
-            return Err(not_found(&uri, modern, "no such thread"));
+        };
+        // Who may not see it is told what is said of one that does not exist, before anything else is found out.
+        if !principal.may_use(manager.owner_of(id).map_err(refused)?.as_deref()) {
+            return Err(refused(CoreError::ThreadNotFound { id }));
         }
+        let transcript = manager.transcript(id).map_err(refused)?;
         if is_diff { (transcript.diffs(), DIFF) } else { (transcript.text(), TEXT) }
     };
     Ok(json!({ "contents": [{ "uri": uri, "mimeType": kind, "text": text }] }))

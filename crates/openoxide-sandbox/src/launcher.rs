@@ -14,6 +14,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::unix::OwnedReadHalf;
 
 use crate::backend::Backend;
+use crate::descriptors;
 use crate::link::{self, Manner, Record, Records};
 use crate::pump::Pump;
 use crate::refusal::{Refusal, Tried};
@@ -165,7 +166,7 @@ impl Launcher {
         let errors = output.try_clone().map_err(failed)?;
         #[expect(clippy::disallowed_methods, reason = "this is the sandbox crate")]
         let mut command = std::process::Command::new(self.helper());
-        command.arg(HELPER_ARG).args(&spec.thread_marker).env_clear();
+        command.arg(HELPER_ARG).args(descriptors::argument()).args(&spec.thread_marker).env_clear();
         command.stdin(Stdio::from(OwnedFd::from(socket))).stdout(Stdio::from(output)).stderr(Stdio::from(errors));
         // Our copies of the command's ends are closed with `command` on return.
         command.spawn().map_err(failed)

@@ -21,6 +21,7 @@
 mod attached;
 mod backend;
 mod capture;
+mod descriptors;
 mod env_policy;
 mod error;
 mod files;
@@ -41,6 +42,7 @@ mod workspace;
 pub use attached::Survey;
 pub use backend::Backend;
 pub use capture::Output;
+pub use descriptors::raise_descriptor_limit;
 pub use env_policy::{EnvPolicy, Inherit};
 pub use error::{ErrorKind, SandboxError};
 pub use files::{Entry, EntryKind, FileView, Links, OpenError, Opened, OpenedDirectory, OpenedFile};
@@ -76,7 +78,12 @@ pub fn dispatch_helper() {
         let rest: Vec<_> = args.collect();
         match rest.split_first() {
             Some((first, descriptors)) if first == INSIDE_ARG => supervisor::run_inside(descriptors),
-            _ => supervisor::run(),
+            other => {
+                if let Some((first, _)) = other {
+                    descriptors::obey(first);
+                }
+                supervisor::run()
+            }
         }
     }
 }

@@ -129,6 +129,16 @@ impl SandboxPolicy {
         Self { mode, workspace, workspace_id: None, temporary: None, workspace_write }
     }
 
+    /// Whether what runs under it reaches the network of this machine.
+    #[must_use]
+    pub fn reaches_network(&self) -> bool {
+        match self.mode {
+            SandboxMode::ReadOnly => false,
+            SandboxMode::WorkspaceWrite => self.workspace_write.network_access,
+            SandboxMode::DangerFullAccess => true,
+        }
+    }
+
     /// The policy on this machine.
     ///
     /// # Errors
@@ -138,14 +148,13 @@ impl SandboxPolicy {
             mode: self.mode,
             writable: Vec::new(),
             hidden: Vec::new(),
-            network: true,
+            network: self.reaches_network(),
             ledgers: None,
             private_tmp: None,
         };
         if self.mode == SandboxMode::DangerFullAccess {
             return Ok(confinement);
         }
-        confinement.network = self.mode == SandboxMode::WorkspaceWrite && self.workspace_write.network_access;
         if self.mode == SandboxMode::WorkspaceWrite {
             confinement.writable = self.writable(surroundings)?;
             confinement.ledgers = surroundings.state.as_ref().map(|state| state.join("run"));

@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 /// Every key, dotted; `*` stands for one name of the user's, and a last `**` for whatever follows.
-pub(crate) const KNOWN: [&str; 56] = [
+pub(crate) const KNOWN: [&str; 65] = [
     "approval_policy",
     "compact_prompt",
     "history.max_age_days",
@@ -17,13 +17,22 @@ pub(crate) const KNOWN: [&str; 56] = [
     "mcp_server.allow_roots",
     "mcp_server.approval_fallback",
     "mcp_server.approval_timeout_sec",
+    "mcp_server.http.body_timeout_sec",
+    "mcp_server.http.head_timeout_sec",
+    "mcp_server.http.max_body_bytes",
+    "mcp_server.http.max_connections",
+    "mcp_server.http.max_sessions",
+    "mcp_server.http.max_unauthenticated",
+    "mcp_server.http.max_unauthenticated_per_peer",
     "mcp_server.idle_thread_sec",
     "mcp_server.max_approval",
+    "mcp_server.max_open_prompt_bytes",
     "mcp_server.max_open_turns",
     "mcp_server.max_queued_turns",
     "mcp_server.max_sandbox",
     "mcp_server.max_threads",
     "mcp_server.max_wait_sec",
+    "mcp_server.principal_share_percent",
     "mcp_server.write_timeout_sec",
     "model",
     "model_auto_compact_token_limit",

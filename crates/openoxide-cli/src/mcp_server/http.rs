@@ -8,18 +8,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use openoxide_mcp_server::{HttpConfig, Server, Token, serve_http};
+use openoxide_mcp_server::{Authority, HttpConfig, Origin, Server, Token, serve_http};
 use tokio::net::TcpListener;
+
+use crate::config::McpServerTable;
 
 /// Whose token it is where no name is given.
 const UNNAMED: &str = "default";
+
+/// Why commands do not get the network of this machine beside a listener without a token.
+pub(super) const NO_HOST_NETWORK: &str = "the listener has no token, so that a command could call it and leave its \
+                                          sandbox; start the server with --token-file or --token-env";
 
 /// Arguments of the HTTP door.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Streamable HTTP")]
 pub(super) struct HttpArgs {
     /// Serve Streamable HTTP here instead of the standard streams: `http://127.0.0.1:PORT`, path /mcp; port 0 takes a free
-    /// one. The most that callers may ask for is then workspace-write, unless --max-sandbox says otherwise.
+    /// one. The most that callers may ask for is then workspace-write, unless --max-sandbox says otherwise. Without a token
+    /// only programs of the same user are served, and no command reaches the network of this machine.
     #[arg(long, value_name = "URL")]
     pub(super) listen: Option<String>,
     /// Bearer tokens, one a line: NAME TOKEN. Each name owns its threads. Only the user may read the file.
@@ -29,17 +36,42 @@ pub(super) struct HttpArgs {
     #[arg(long, value_name = "VARIABLE", requires = "listen")]
     token_env: Option<String>,
     /// A name that Host may hold, beside the loopback's own. Repeatable.
-    #[arg(long, value_name = "NAME", requires = "listen")]
+    #[arg(long, value_name = "NAME", requires = "listen", value_parser = parse_host)]
     allow_host: Vec<String>,
     /// A page that may call from a browser, such as `https://ide.example`. Repeatable.
-    #[arg(long, value_name = "ORIGIN", requires = "listen")]
-    allow_origin: Vec<String>,
+    #[arg(long, value_name = "ORIGIN", requires = "listen", value_parser = parse_origin)]
+    allow_origin: Vec<Origin>,
     /// Requests a second that each caller may send.
     #[arg(long, value_name = "COUNT", requires = "listen", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     rate_limit: u32,
 }
 
 impl HttpArgs {
+    /// Whether there is a listener that serves whoever reaches it.
+    pub(super) fn is_tokenless(&self) -> bool {
+        self.listen.is_some() && self.token_file.is_none() && self.token_env.is_none()
+    }
+
+    /// How the listener is kept; none without one.
+    ///
+    /// # Errors
+    /// Tokens that cannot be read or used.
+    pub(super) fn config(&self, table: &McpServerTable) -> anyhow::Result<Option<HttpConfig>> {
+        if self.listen.is_none() {
+            return Ok(None);
+        }
+        let mut config = HttpConfig {
+            tokens: tokens(self)?,
+            allowed_hosts: self.allow_host.clone(),
+            allowed_origins: self.allow_origin.clone(),
+            requests_per_second: self.rate_limit,
+            ..HttpConfig::default()
+        };
+        config.share_percent = table.principal_share_percent.unwrap_or(config.share_percent);
+        table.http.apply(&mut config);
+        Ok(Some(config))
+    }
+
     /// Files that the agent's commands must not see.
     pub(super) fn secret_files(&self) -> Vec<PathBuf> {
         self.token_file.iter().cloned().collect()
@@ -53,21 +85,27 @@ impl HttpArgs {
     }
 }
 
+fn parse_host(text: &str) -> Result<String, String> {
+    match Authority::parse(text)? {
+        Authority { host, port: None } => Ok(host),
+        Authority { host, port: Some(port) } => {
+            Err(format!("it names port {port}; give {host}, which fits every port"))
+        }
+    }
+}
+
+fn parse_origin(text: &str) -> Result<Origin, String> {
+    Origin::parse(text.trim_end_matches('/')).map_err(|why| format!("{why}; give it as https://ide.example"))
+}
+
 /// Serves until `stop`.
 pub(super) async fn serve(
     url: &str,
-    args: &HttpArgs,
+    config: HttpConfig,
     agent: Arc<Server>,
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
     let address = address_of(url)?;
-    let config = HttpConfig {
-        tokens: tokens(args)?,
-        allowed_hosts: args.allow_host.clone(),
-        allowed_origins: args.allow_origin.clone(),
-        requests_per_second: args.rate_limit,
-        ..HttpConfig::default()
-    };
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     // The port may have been the system's choice.
     crate::log::say(&format!("listening on http://{}/mcp", listener.local_addr()?));
@@ -140,6 +178,15 @@ mod tests {
         for wrong in ["https://127.0.0.1:1", "http://127.0.0.1", "http://example.com:80", "8080"] {
             assert!(address_of(wrong).unwrap_err().to_string().contains("http://IP:PORT"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn names_that_would_never_fit_are_refused() {
+        assert_eq!(parse_host("Agent.example"), Ok("agent.example".to_owned()));
+        assert!(parse_host("agent.example:80").unwrap_err().contains("give agent.example"));
+        assert!(parse_host("http://agent.example").is_err());
+        assert!(parse_origin("https://ide.example/").is_ok());
+        assert!(parse_origin("ide.example").unwrap_err().contains("https://ide.example"));
     }
 
     #[test]

@@ -144,7 +144,7 @@ pub(crate) fn run(args: ThreadsArgs) -> anyhow::Result<ExitCode> {
                 writeln!(out, "{verb} {}", visible_text(&path.to_string_lossy()))?;
             }
             for (path, why) in &undone.left {
-                writeln!(out, "left alone {}: {why}", visible_text(&path.to_string_lossy()))?;
+                writeln!(out, "left alone {}: {}", visible_text(&path.to_string_lossy()), visible_text(why))?;
             }
         }
         What::Archive(args) => {
@@ -213,7 +213,7 @@ fn list(out: &mut impl std::io::Write, store: &JsonlStore, args: &ListArgs) -> a
         }
         let when = when.format(time::macros::format_description!("[year]-[month]-[day] [hour]:[minute]"))?;
         let prompt: String = visible_text(&prompt).chars().take(60).collect();
-        writeln!(out, "{id}  {when}  {}  {prompt}", cwd.display())?;
+        writeln!(out, "{id}  {when}  {}  {prompt}", visible_text(&cwd.to_string_lossy()))?;
     }
     Ok(())
 }

@@ -241,3 +241,31 @@ async fn who_wants_never_to_be_asked_is_not_asked_anything_and_words_are_no_perm
     assert_eq!(thread.ended().await.denials[0].reason, DenialReason::Error);
     assert!(bench.commands().is_empty());
 }
+
+#[tokio::test]
+async fn no_rule_and_no_person_lets_a_command_reach_a_network_that_is_refused() {
+    let outside = r#"{"cmd": "echo out", "sandbox_permissions": "require_escalated"}"#;
+    let bench = Bench::with(vec![Say::Calls(vec![("exec_command", outside.to_owned())])], |config| {
+        config.ceiling.limit_sandbox(openoxide_sandbox::SandboxMode::WorkspaceWrite, "--max-sandbox");
+        config.ceiling.refuse_host_network("the listener has no token", &config.workspace_write).unwrap();
+        config.rules = [CommandRule { prefix: vec!["echo".to_owned()], decision: RuleDecision::Allow }].into();
+    });
+    let mut thread = bench.thread(ApprovalPolicy::OnRequest);
+    thread.prompt("go");
+    let result = thread.ended().await;
+    assert_eq!(result.denials.len(), 1, "{result:?}");
+    assert!(bench.outputs()[0].contains("the listener has no token"), "{:?}", bench.outputs());
+    // Whatever was judged before, nothing that reaches the network is started.
+    let spec = openoxide_sandbox::CommandSpec {
+        argv: vec!["echo out".to_owned()],
+        cwd: bench.cwd().into(),
+        env: Default::default(),
+        tty: false,
+        policy: openoxide_sandbox::SandboxPolicy::full_access(),
+        output_limit: 100,
+        thread_marker: None,
+    };
+    let refused = thread.thread.core.runner.spawn(spec).await.err().unwrap();
+    assert!(refused.contains("the listener has no token"), "{refused}");
+    assert!(bench.commands().is_empty());
+}

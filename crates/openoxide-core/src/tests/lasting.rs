@@ -278,7 +278,7 @@ async fn so_many_turns_run_at_once_and_a_place_is_free_again() {
     busy.prompt("one");
     busy.prompt("waits behind it");
     let refused = other.thread.submit(Op::UserInput { text: "two".into() });
-    assert!(matches!(refused, Err(CoreError::TooManyTurns { max: 1 })));
+    assert!(matches!(refused, Err(CoreError::TooManyTurns { .. })));
     bench.model.asked.notified().await;
     busy.thread.submit(Op::Interrupt { turn_id: None, why: crate::Interruption::Asked }).unwrap();
     busy.ended().await;
@@ -355,4 +355,53 @@ async fn undo_follows_no_link_at_its_root_and_gives_permissions_back() {
     let undone = crate::undo_turn(&store, id, None, false).unwrap();
     assert_eq!((undone.restored, undone.left), (vec![cwd.join("key")], Vec::new()));
     assert_eq!(std::fs::metadata(cwd.join("key")).unwrap().permissions().mode() & 0o777, 0o640);
+}
+
+fn owned(bench: &Bench, owner: &str) -> Watched {
+    let defaults = bench.manager.config().thread_defaults();
+    let config = ThreadConfig { owner: Some(owner.into()), approval_policy: ApprovalPolicy::Never, ..defaults };
+    Watched::new(bench.manager.start_thread(config).unwrap())
+}
+
+#[tokio::test]
+async fn one_owner_leaves_turns_to_the_others() {
+    let hang = || Say::Hang(vec![]);
+    let bench = Bench::with(vec![hang(), hang()], |config| {
+        (config.limits.max_open_turns, config.limits.owners, config.limits.share_percent) = (4, 2, 50);
+    });
+    let busy = [owned(&bench, "ada"), owned(&bench, "ada")];
+    for thread in &busy {
+        thread.prompt("go on and on");
+        bench.model.asked.notified().await;
+    }
+    let refused = owned(&bench, "ada").thread.submit(Op::UserInput { text: "more".into() }).unwrap_err();
+    assert_eq!(refused.to_string(), "as many turns run at this moment as one caller may have beside others (2)");
+    let mut other = owned(&bench, "bob");
+    other.prompt("hello");
+    assert_eq!(other.ended().await.content, "re: hello");
+}
+
+#[tokio::test]
+async fn one_owner_leaves_room_for_the_prompts_of_the_others_and_ended_turns_give_theirs_back() {
+    let bench = Bench::with(vec![Say::Hang(vec![])], |config| {
+        (config.limits.max_open_prompt_bytes, config.limits.owners, config.limits.share_percent) = (100, 2, 50);
+    });
+    let mut busy = owned(&bench, "ada");
+    let submit = |thread: &Watched, op| thread.thread.submit(op).map(drop).map_err(|error| error.to_string());
+    let text = |bytes: usize| "x".repeat(bytes);
+    submit(&busy, Op::UserInput { text: text(20) }).unwrap();
+    bench.model.asked.notified().await;
+    submit(&busy, Op::UserInput { text: text(20) }).unwrap();
+    submit(&busy, Op::Steer { text: text(10) }).unwrap();
+    for op in [Op::Steer { text: text(1) }, Op::UserInput { text: text(1) }] {
+        let refused = submit(&busy, op).unwrap_err();
+        assert!(refused.contains("bytes as one caller may have beside others (50)"), "{refused}");
+    }
+    let mut other = owned(&bench, "bob");
+    submit(&other, Op::UserInput { text: text(50) }).unwrap();
+    other.ended().await;
+    submit(&busy, Op::Interrupt { turn_id: None, why: crate::Interruption::Asked }).unwrap();
+    busy.ended().await;
+    busy.ended().await;
+    submit(&busy, Op::UserInput { text: text(50) }).unwrap();
 }

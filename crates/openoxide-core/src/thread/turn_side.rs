@@ -1,7 +1,6 @@
 //! The side of a thread that the driver of its turn sees: how a turn begins, writes, asks and ends.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use openoxide_model::{HistoryItem, Usage};
 use tokio::sync::oneshot;
@@ -45,7 +44,7 @@ pub(crate) struct Carried {
 
 /// The steering text of a turn, out of it.
 fn taken(running: &mut Running) -> Vec<String> {
-    std::mem::take(&mut running.steers).into_iter().map(|(_, text)| text).collect()
+    std::mem::take(&mut running.steers).into_iter().map(|steer| steer.text).collect()
 }
 
 impl Thread {
@@ -283,11 +282,13 @@ impl Thread {
     /// of the end, so that whoever does may go on with it elsewhere.
     fn conclude(self: &Arc<Self>, state: &mut State, result: Arc<TurnResult>, is_first: bool) -> Option<StartedTurn> {
         state.last_used = Instant::now();
-        let is_abandoned = state.running.take().is_some_and(|running| running.abandoned);
-        self.core.open_turns.fetch_sub(1, Ordering::Relaxed);
+        let running = state.running.take();
+        let is_abandoned = running.as_ref().is_some_and(|running| running.abandoned);
+        // The next turn of the thread takes the place over.
+        let place = running.map(|running| running.place);
         self.release_if_idle(state);
         self.hub.emit(Event::TurnEnded { turn_id: result.turn_id, result });
-        let next = self.start_next(state);
+        let next = place.and_then(|place| self.start_next(state, place));
         if next.is_none() {
             let is_kept = lock(&self.rollout).behind().is_none() && !lock(&self.rollout).is_ephemeral();
             if is_abandoned

@@ -113,6 +113,7 @@ impl<'a> Driver<'a> {
             sandbox: config.sandbox,
             rules: Arc::clone(&core.rules),
             remembered: start.remembered,
+            no_host_network: core.ceiling.no_host_network(),
         };
         let budget = Budget {
             max_steps: least(config.max_steps, Some(core.limits.max_steps)).unwrap_or(u32::MAX),

@@ -26,7 +26,8 @@ impl Machine {
 
     fn with(policy: ApprovalPolicy, budget: Budget, context_tokens: u64) -> Self {
         let sandbox = SandboxMode::WorkspaceWrite;
-        let rules = Rules { policy, sandbox, rules: Arc::default(), remembered: Remembered::default() };
+        let rules =
+            Rules { policy, sandbox, rules: Arc::default(), remembered: Remembered::default(), no_host_network: None };
         Self { state: TurnState::new(TurnId::new(), rules, budget, context_tokens, 1), log: Vec::new() }
     }
 

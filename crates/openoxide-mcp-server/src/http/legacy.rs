@@ -46,12 +46,13 @@ async fn answer(session: &Arc<LegacySession>, message: Envelope) -> Response {
 }
 
 async fn begin(door: &Arc<Door>, principal: Principal, message: Envelope) -> Result<Response, Response> {
-    if !door.sessions.has_room() {
-        let error = WireError::invalid_request("there are as many sessions as there may be; try again later");
-        return Err(refusal(StatusCode::SERVICE_UNAVAILABLE, &error));
-    }
-    let connect = |out| door.service.connect(principal.clone(), out);
-    let session = door.sessions.prepare(principal.clone(), connect);
+    let place = door.sessions.place(&principal).map_err(|exceeded| {
+        let message =
+            format!("there are as many sessions as {exceeded}, and none of them is idle; end one, and try again");
+        refusal(StatusCode::SERVICE_UNAVAILABLE, &WireError::invalid_request(message))
+    })?;
+    let connect = |out| door.service.connect(principal, out);
+    let session = door.sessions.prepare(place, connect);
     let mut response = answer(&session, message).await;
     // One that was refused begins nothing. `initialize` is answered at once, so that it is known by now.
     if lock(&session.session).agreed_version().is_some() {

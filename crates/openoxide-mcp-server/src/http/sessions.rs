@@ -1,10 +1,12 @@
-//! Legacy sessions: which there are, whose they are, and when they end.
+//! Legacy sessions: which there are, whose they are, and when they end. Where a principal has its share of them, or all
+//! there may be are there, an idle one gives way.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use openoxide_core::{Exceeded, Held, Shares};
 use openoxide_mcp_protocol::LEGACY_LATEST;
 use tokio::sync::watch;
 
@@ -34,6 +36,8 @@ pub(super) struct LegacySession {
     streams: Mutex<VecDeque<Arc<EventStream>>>,
     next_stream: AtomicU64,
     used: Mutex<Instant>,
+    /// Its place among the sessions, until it ends.
+    place: Mutex<Option<Held<Principal>>>,
     /// Counts the readers of the stand-alone stream; the latest is the one.
     reader: watch::Sender<u64>,
 }
@@ -86,41 +90,78 @@ impl LegacySession {
     fn end(&self) {
         lock(&self.session).close();
         self.out.close();
+        *lock(&self.place) = None;
+    }
+
+    /// Whether nobody reads from it and no request of it is open.
+    fn is_idle(&self) -> bool {
+        self.reader.receiver_count() == 0 && !lock(&self.session).is_busy()
+    }
+
+    fn used(&self) -> Instant {
+        *lock(&self.used)
     }
 }
 
 /// Every session.
 pub(super) struct Sessions {
-    max: usize,
+    places: Arc<Shares<Principal>>,
     idle: Duration,
     all: Mutex<HashMap<String, Arc<LegacySession>>>,
 }
 
 impl Sessions {
-    /// At most so many, each unused for so long at most.
-    pub(super) fn new(max: usize, idle: Duration) -> Self {
-        Self { max, idle, all: Mutex::default() }
+    /// As many as there are places, each unused for so long at most.
+    pub(super) fn new(places: Arc<Shares<Principal>>, idle: Duration) -> Self {
+        Self { places, idle, all: Mutex::default() }
     }
 
-    /// Whether another may begin.
-    pub(super) fn has_room(&self) -> bool {
-        if lock(&self.all).len() < self.max {
-            return true;
+    /// A place for another session. Where there is none, the principal's own idle session that was used least recently
+    /// ends for it, and where it has none, that of whoever has most.
+    ///
+    /// # Errors
+    /// Which bound it is: no session that could end is idle.
+    pub(super) fn place(&self, principal: &Principal) -> Result<Held<Principal>, Exceeded> {
+        loop {
+            let exceeded = match self.places.take(principal, 1) {
+                Ok(place) => return Ok(place),
+                Err(exceeded) => exceeded,
+            };
+            let gives_way = self.oldest_idle(principal).or_else(|| match exceeded {
+                Exceeded::Share(_) => None,
+                Exceeded::Limit(_) => self.largest_holder().and_then(|largest| self.oldest_idle(&largest)),
+            });
+            match gives_way {
+                Some(session) => self.remove(&session),
+                None => return Err(exceeded),
+            }
         }
-        self.tidy();
-        lock(&self.all).len() < self.max
+    }
+
+    fn oldest_idle(&self, principal: &Principal) -> Option<Arc<LegacySession>> {
+        let all = lock(&self.all);
+        let theirs = all.values().filter(|session| session.principal == *principal && session.is_idle());
+        theirs.min_by_key(|session| session.used()).cloned()
+    }
+
+    /// Who has the most sessions.
+    fn largest_holder(&self) -> Option<Principal> {
+        let mut counts = HashMap::<Principal, usize>::new();
+        lock(&self.all).values().for_each(|session| *counts.entry(session.principal.clone()).or_default() += 1);
+        counts.into_iter().max_by_key(|(_, count)| *count).map(|(principal, _)| principal)
     }
 
     /// A session that is not found until it is [`Sessions::enter`]ed.
     pub(super) fn prepare(
         &self,
-        principal: Principal,
+        place: Held<Principal>,
         connect: impl FnOnce(Arc<Outgoing>) -> Box<dyn Session>,
     ) -> Arc<LegacySession> {
         let out = Arc::new(Outgoing::default());
         Arc::new(LegacySession {
             id: random::id(),
-            principal,
+            principal: place.by().clone(),
+            place: Mutex::new(Some(place)),
             session: Mutex::new(connect(Arc::clone(&out))),
             standalone: EventStream::new(STANDALONE.to_owned(), Arc::clone(&out), KEPT),
             out,
@@ -153,12 +194,8 @@ impl Sessions {
     pub(super) fn tidy(&self) {
         let idle: Vec<_> = {
             let all = lock(&self.all);
-            let is_idle = |session: &&Arc<LegacySession>| {
-                lock(&session.used).elapsed() >= self.idle
-                    && session.reader.receiver_count() == 0
-                    && !lock(&session.session).is_busy()
-            };
-            all.values().filter(is_idle).cloned().collect()
+            let is_over = |session: &&Arc<LegacySession>| session.used().elapsed() >= self.idle && session.is_idle();
+            all.values().filter(is_over).cloned().collect()
         };
         idle.iter().for_each(|session| self.remove(session));
     }
