@@ -21,7 +21,7 @@ checks! { Backend::Namespaces;
         settings_that_are_there_are_not_written,
         a_pointer_file_and_what_it_points_to_are_not_written,
         a_link_and_what_it_leads_to_are_not_written,
-        a_link_that_leads_nowhere_is_refused_by_name,
+        what_leads_nowhere_stops_no_command,
     }
     leftovers {
         nothing_is_left_after_the_end,

@@ -15,15 +15,19 @@ mod init;
 #[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(target_os = "linux")]
+mod layout;
+#[cfg(target_os = "linux")]
 mod mounts;
 #[cfg(target_os = "linux")]
 mod namespaces;
 #[cfg(target_os = "linux")]
 mod placeholders;
 #[cfg(target_os = "linux")]
+mod plan;
+#[cfg(target_os = "linux")]
 mod privileges;
 #[cfg(target_os = "linux")]
-mod protected;
+mod roots;
 #[cfg(any(target_os = "macos", test))]
 mod seatbelt;
 #[cfg(target_os = "linux")]
@@ -88,9 +92,11 @@ fn confined(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> R
         Backend::Bubblewrap => bubblewrap::start(request, null, control),
         Backend::Landlock => {
             let filters = syscalls::Filters::compile(request.confinement.network, syscalls::Reach::Host)?;
+            // The one that the launcher has made, and no other.
+            let terminal = request.tty.then(rustix::stdio::stdout);
             let confine = || {
                 privileges::give_up(syscalls::Reach::Host)?;
-                landlock::restrict(&request.confinement, landlock::Need::All)?;
+                landlock::restrict(&request.confinement, &[], landlock::Need::All { terminal })?;
                 filters.install()
             };
             child::start(request, &[], null, &confine).map(Started::plain)
