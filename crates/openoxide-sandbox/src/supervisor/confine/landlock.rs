@@ -159,7 +159,7 @@ fn readable(known: &Known) -> Result<Vec<Readable>, Errno> {
             let Ok(place) = open(directory.as_fd(), name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC) else {
                 continue;
             };
-            let kind = FileType::from_raw_mode(fstat(&place)?.st_mode);
+            let kind = if kind == FileType::Unknown { FileType::from_raw_mode(fstat(&place)?.st_mode) } else { kind };
             if !kind.is_symlink() {
                 parts.push(Readable { place, is_directory: kind.is_dir() });
             }
