@@ -14,6 +14,9 @@ checks! { Backend::Bubblewrap;
         a_race_of_links_leads_nowhere,
         secrets_are_hidden,
         secrets_are_hidden_within_the_workspace,
+        secrets_stay_hidden_when_the_host_replaces_them,
+        nobody_works_in_a_hidden_place,
+        secrets_of_the_system_are_hidden,
     }
     protected {
         a_repository_is_not_written,
@@ -22,6 +25,20 @@ checks! { Backend::Bubblewrap;
         a_pointer_file_and_what_it_points_to_are_not_written,
         a_link_and_what_it_leads_to_are_not_written,
         what_leads_nowhere_stops_no_command,
+    }
+    pinned {
+        no_ancestor_of_a_workspace_is_replaced,
+        another_directory_of_the_same_path_is_not_written,
+        a_race_of_ancestors_leads_nowhere,
+        what_lies_above_a_repository_stays,
+        many_repositories_are_covered,
+        a_tmp_of_its_own_stands_for_the_systems,
+    }
+    temporary {
+        nothing_that_is_obeyed_is_made_at_the_top,
+        repositories_beneath_are_protected,
+        links_of_others_close_nothing,
+        the_same_repository_is_found,
     }
     leftovers {
         nothing_is_left_after_the_end,

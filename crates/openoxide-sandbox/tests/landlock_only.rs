@@ -12,6 +12,9 @@ checks! { Backend::Landlock;
         nothing_outside_is_written,
         nothing_is_written_in_read_only,
         secrets_are_hidden,
+        secrets_stay_hidden_when_the_host_replaces_them,
+        nobody_works_in_a_hidden_place,
+        secrets_of_the_system_are_hidden,
     }
     leftovers {
         everything_ends_with_a_killed_server,
