@@ -22,9 +22,9 @@ use super::super::failure::{self, Failure, errno_of};
 use super::super::{Control, child, exit};
 use super::layout::Layout;
 use super::placeholders::{Kind, Placeholders};
-use super::plan::Act;
+use super::plan::{Act, Mount};
 use super::syscalls::{Filters, Reach};
-use super::{Started, init, roots};
+use super::{Started, init, layout, roots};
 use crate::link::{Request, Step};
 use crate::{Confinement, HELPER_ARG, INSIDE_ARG};
 
@@ -49,6 +49,7 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &Control) 
     }
     // Looked at before anything is made in one of them.
     let roots = roots::open(&request.confinement)?;
+    layout::prepare(&request.confinement, &roots)?;
     let placeholders = Placeholders::make(request, &roots, Kind::Directory)?;
     let layout = Layout::of(&request.confinement, &roots);
     drop(roots);
@@ -184,16 +185,17 @@ fn view_words(confinement: &Confinement, layout: &Layout, relied_on: &[PathBuf])
     for path in MACHINE.map(Path::new).into_iter().filter(|path| path.exists()) {
         bind(&mut words, "--ro-bind", path, path);
     }
-    for super::plan::Step { path, act } in layout.steps_within(MAX_STEPS) {
+    for Mount { path, act } in layout.steps_within(MAX_STEPS) {
+        let host = layout.on_host(&path);
         match act {
             Act::Attach(number) => bind(&mut words, "--bind", &confinement.writable[number].path, &path),
             // It follows links: where one leads has a step of its own.
-            Act::Pin | Act::Seal | Act::Hide if path.is_symlink() => {}
+            Act::Pin | Act::Seal | Act::Hide if host.is_symlink() => {}
             // One that has gone in the meantime is nothing to cover, unless it was put there to be covered.
-            Act::Pin => bind(&mut words, "--bind-try", &path, &path),
-            Act::Seal if relied_on.contains(&path) => bind(&mut words, "--ro-bind", &path, &path),
-            Act::Seal => bind(&mut words, "--ro-bind-try", &path, &path),
-            Act::Hide => hide(&mut words, &path),
+            Act::Pin => bind(&mut words, "--bind-try", &host, &path),
+            Act::Seal if relied_on.contains(&path) => bind(&mut words, "--ro-bind", &host, &path),
+            Act::Seal => bind(&mut words, "--ro-bind-try", &host, &path),
+            Act::Hide => hide(&mut words, host.is_dir(), &path),
         }
     }
     words
@@ -203,8 +205,8 @@ fn bind(words: &mut Vec<OsString>, how: &str, from: &Path, to: &Path) {
     words.extend([OsStr::new(how), from.as_os_str(), to.as_os_str()].map(OsStr::to_owned));
 }
 
-fn hide(words: &mut Vec<OsString>, path: &Path) {
-    if path.is_dir() {
+fn hide(words: &mut Vec<OsString>, is_directory: bool, path: &Path) {
+    if is_directory {
         let words_for = ["--perms", "0000", "--tmpfs"].map(OsString::from);
         words.extend(words_for.into_iter().chain([path.into(), "--remount-ro".into(), path.into()]));
     } else {

@@ -2,16 +2,45 @@
 //! and the places of a `/tmp` of the thread's own.
 
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+
 use super::super::failure::Failure;
-use super::plan::{Step, plan};
+use super::plan::{Mount, plan};
 use super::roots;
 use super::view::at;
 use crate::confinement::SLASH_TMP;
 use crate::workspace::open_without_links;
 use crate::{Confinement, WritableRoot, protected};
+
+/// Makes, in a directory that will stand for `/tmp`, the directories on which what else lies in `/tmp` will be attached.
+pub(super) fn prepare(confinement: &Confinement, roots: &[OwnedFd]) -> Result<(), Failure> {
+    let Some(private) = &confinement.private_tmp else { return Ok(()) };
+    let own = confinement.writable.iter().position(|root| root.path == *private);
+    let Some(own) = own.and_then(|number| roots.get(number)) else { return Ok(()) };
+    for root in confinement.writable.iter().filter(|root| root.path != *private) {
+        if let Ok(rest) = root.path.strip_prefix(Path::new(SLASH_TMP).canonicalize().unwrap_or_default()) {
+            make_directories(own.as_fd(), rest).map_err(at("making a place for", &root.path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes directories beneath one that commands write in, so that links that they have made there are not followed.
+fn make_directories(within: BorrowedFd<'_>, path: &Path) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut at = openat(within, c".", flags, Mode::empty())?;
+    for name in path {
+        match rustix::fs::mkdirat(&at, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => at = openat(&at, name, flags, Mode::empty())?,
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
 
 /// The places of one view.
 pub(super) struct Layout {
@@ -65,12 +94,12 @@ impl Layout {
     }
 
     /// What is done, in order.
-    pub(super) fn steps(&self) -> Vec<Step> {
+    pub(super) fn steps(&self) -> Vec<Mount> {
         self.steps_for(self.protected.iter().map(PathBuf::as_path))
     }
 
     /// The same with at most so many steps: the protected places farthest from `/` are left out where there are too many.
-    pub(super) fn steps_within(&self, most: usize) -> Vec<Step> {
+    pub(super) fn steps_within(&self, most: usize) -> Vec<Mount> {
         let mut protected: Vec<&Path> = self.protected.iter().map(PathBuf::as_path).collect();
         protected.sort_by_key(|path| path.components().count());
         loop {
@@ -82,7 +111,7 @@ impl Layout {
         }
     }
 
-    fn steps_for<'a>(&'a self, protected: impl Iterator<Item = &'a Path>) -> Vec<Step> {
+    fn steps_for<'a>(&'a self, protected: impl Iterator<Item = &'a Path>) -> Vec<Mount> {
         plan(&self.roots, protected, self.hidden.iter().map(PathBuf::as_path))
     }
 
@@ -97,14 +126,14 @@ impl Layout {
         }
     }
 
-    /// Once a private `/tmp` is attached: makes the directories on which what else lies in `/tmp` will be attached.
-    pub(super) fn prepare(&self, confinement: &Confinement, attached: usize) -> std::io::Result<()> {
-        let Some(private) = &self.private else { return Ok(()) };
-        if confinement.writable[attached].path != private.directory {
-            return Ok(());
+    /// Where a place of the view lies on the host.
+    pub(super) fn on_host(&self, seen: &Path) -> PathBuf {
+        let Some(private) = &self.private else { return seen.into() };
+        let is_own = |root: &&PathBuf| **root != private.slash_tmp && seen.starts_with(root);
+        match seen.strip_prefix(&private.slash_tmp) {
+            Ok(rest) if !self.roots.iter().any(|root| is_own(&root)) => private.directory.join(rest),
+            _ => seen.into(),
         }
-        let within = self.roots.iter().filter(|path| **path != private.slash_tmp);
-        within.filter(|path| path.starts_with(&private.slash_tmp)).try_for_each(std::fs::create_dir_all)
     }
 
     /// Opens the roots where they are seen, and compares each with what the launcher meant.

@@ -12,7 +12,7 @@ use super::super::failure::{self, Failure, errno_of};
 use super::super::{Control, child, exit};
 use super::placeholders::{Kind, Placeholders};
 use super::syscalls::{Filters, Reach};
-use super::{Started, init, roots, view};
+use super::{Started, init, layout, roots, view};
 use crate::link::{Request, Step};
 
 /// Starts the command inside; returns once it runs its program.
@@ -22,6 +22,7 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Contr
     let program = child::Program::new(request, &[]);
     // Looked at before anything is made in one of them.
     let roots = roots::open(confinement)?;
+    layout::prepare(&request.confinement, &roots)?;
     let placeholders = Placeholders::make(request, &roots, Kind::Link)?;
     drop(roots);
     let (mut failed, mut report) = failure::channel()?;

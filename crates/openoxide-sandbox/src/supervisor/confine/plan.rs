@@ -21,9 +21,9 @@ pub(super) enum Act {
     Hide,
 }
 
-/// One step.
+/// One step: a mount.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct Mount {
     pub(super) path: PathBuf,
     pub(super) act: Act,
 }
@@ -34,7 +34,7 @@ pub(super) fn plan<'a>(
     roots: &[PathBuf],
     protected: impl IntoIterator<Item = &'a Path>,
     hidden: impl IntoIterator<Item = &'a Path>,
-) -> Vec<Step> {
+) -> Vec<Mount> {
     let mut acts = BTreeMap::new();
     for path in protected {
         acts.insert(path.to_owned(), Act::Seal);
@@ -57,7 +57,7 @@ pub(super) fn plan<'a>(
             (_, Some(Act::Seal) | None) => {}
         }
     }
-    acts.into_iter().map(|(path, act)| Step { path, act }).collect()
+    acts.into_iter().map(|(path, act)| Mount { path, act }).collect()
 }
 
 /// Pins the directories between a place and the root or pin that it lies in.

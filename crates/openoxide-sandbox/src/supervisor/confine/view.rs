@@ -13,7 +13,7 @@ use rustix::mount::MountFlags;
 
 use super::super::failure::{Failure, errno_of};
 use super::layout::Layout;
-use super::plan::{Act, Step};
+use super::plan::{Act, Mount};
 use super::{mounts, privileges, roots};
 use crate::Confinement;
 
@@ -56,14 +56,13 @@ pub(super) fn build(confinement: &Confinement, relied_on: &[PathBuf]) -> Result<
     build_dev(&devices)?;
     build_proc()?;
     let relied_on: Vec<PathBuf> = relied_on.iter().map(|path| layout.seen(path)).collect();
-    for Step { path, act } in layout.steps() {
+    for Mount { path, act } in layout.steps() {
         match act {
             Act::Attach(number) => {
                 let place = layout.place_of(&confinement.writable[number], &path)?;
                 let attached = mounts::restrict(&copies[number], mounts::OPEN)
                     .and_then(|()| mounts::attach(&copies[number], place.as_fd()));
                 attached.map_err(at("attaching", &path))?;
-                layout.prepare(confinement, number).map_err(|error| at("preparing", &path)(errno_of(&error)))?;
             }
             Act::Pin => if_there(&path, false, mounts::pin)?,
             // A link that is covered by itself still leads on, and can be neither renamed nor removed.
