@@ -415,4 +415,17 @@ mod tests {
         let confined = confine(&policy, &Surroundings::default()).unwrap();
         assert!(confined.may_write(&dir.join("own/x")) && !confined.may_write(Path::new("/tmp/a")));
     }
+
+    #[test]
+    fn the_home_is_made_before_a_command_could_make_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(dir.join("ws")).unwrap();
+        let state = dir.join("ws/state");
+        let surroundings = Surroundings { state: Some(state.clone()), ..Surroundings::default() };
+        let confined = confine(&policy(SandboxMode::WorkspaceWrite, &dir.join("ws")), &surroundings).unwrap();
+        assert_eq!(state.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        assert!(confined.hides(&state.join("config.toml")) && !confined.may_write(&state.join("config.toml")));
+    }
 }

@@ -67,6 +67,7 @@ checks! { Backend::Namespaces;
         the_number_of_processes_is_bounded,
         the_size_of_a_file_is_bounded,
         nothing_is_typed_into_the_terminal,
+        the_users_terminals_are_out_of_reach,
     }
     outcomes {
         exits_and_signals_are_told,

@@ -34,6 +34,7 @@ checks! { Backend::Landlock;
         calls_that_reach_around_are_refused,
         the_machine_is_not_set,
         nothing_is_typed_into_the_terminal,
+        the_users_terminals_are_out_of_reach,
     }
     outcomes {
         exits_and_signals_are_told,

@@ -175,6 +175,13 @@ impl House {
         command
     }
 
+    /// Makes a place of the host the property of this house's user.
+    pub fn own(&self, path: &Path) {
+        if self.user == User::Ordinary {
+            std::os::unix::fs::chown(path, Some(ORDINARY), Some(ORDINARY)).expect("root may give it away");
+        }
+    }
+
     /// Gives a place to somebody else, where this is root; a link itself and not where it leads.
     pub fn give_away(&self, path: &str) {
         let other = if self.user == User::Ordinary { 0 } else { ORDINARY };
