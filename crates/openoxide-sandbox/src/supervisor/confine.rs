@@ -26,7 +26,7 @@ mod placeholders;
 mod plan;
 #[cfg(target_os = "linux")]
 mod privileges;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos"))]
 mod roots;
 #[cfg(any(target_os = "macos", test))]
 mod seatbelt;
@@ -108,6 +108,11 @@ fn confined(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> R
 #[cfg(target_os = "macos")]
 fn confined(request: &Request, null: BorrowedFd<'_>, _: &mut Control) -> Result<Started, Failure> {
     use rustix::io::Errno;
+    if request.confinement.private_tmp.is_some() {
+        return Err(Failure::unavailable("giving the thread a /tmp of its own".to_owned(), Errno::NOTSUP));
+    }
+    // A profile knows paths only; they are looked at as late as can be.
+    roots::open(&request.confinement)?;
     let profile = seatbelt::profile(&request.confinement);
     let Some(wrapper) = profile.as_ref().and_then(seatbelt::wrapper) else {
         return Err(Failure::unavailable("writing the profile".to_owned(), Errno::INVAL));
