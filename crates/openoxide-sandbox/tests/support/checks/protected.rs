@@ -46,7 +46,20 @@ pub fn what_is_missing_cannot_be_made(house: &House) {
         ("a repository", "cd ../bare && mkdir .git && rmdir .git"),
     ];
     house.refuses(WORKSPACE_WRITE, &attempts);
-    house.refuses_in("bare", WORKSPACE_WRITE, &[("a repository", "git init -q . && echo x > .git/config")]);
+    // What stands for a repository is not a directory; it is as firm.
+    let beyond = [
+        ("a repository", "git init -q . && echo x > .git/config"),
+        ("a pointer file", "echo gitdir: x > .git && rm .git"),
+        ("a link", "mkdir -p decoy && ln -sfnT decoy .git"),
+        ("by renaming", "mkdir -p decoy && try rename decoy .git"),
+        ("by renaming a file", "echo x > decoy2 && try rename decoy2 .git"),
+        ("by exchanging", "mkdir -p decoy && try exchange decoy .git"),
+        ("by linking", "echo x > decoy2 && try link decoy2 .git"),
+        ("after renaming what stands there", "try rename .git away && mkdir .git"),
+        ("after taking away what stands there", "rm -rf .git && mkdir .git"),
+    ];
+    house.refuses_in("bare", WORKSPACE_WRITE, &beyond);
+    house.host("rm -r $base/bare/decoy $base/bare/decoy2").success();
     assert_eq!(house.names("bare"), Vec::<String>::new());
     house.another().allows(FULL_ACCESS, &attempts);
 }

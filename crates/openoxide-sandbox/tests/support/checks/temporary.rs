@@ -55,6 +55,11 @@ pub fn repositories_beneath_are_protected(house: &House) {
     house.allows(&mode(house), &[("write beside it", "echo x >> $base/tmp/a/proj/file && mkdir $base/tmp/a/new")]);
 }
 
+pub fn what_leads_nowhere_in_them_stops_no_command(house: &House) {
+    house.host("cd $base/tmp && ln -s .codex .codex && ln -s nowhere .git && mkdir d && ln -s .git d/.git && mkdir -m 0 dark").success();
+    assert_eq!(house.run(&mode(house), "echo x > $base/tmp/new && cat $base/tmp/new").success(), "x\n");
+}
+
 pub fn links_of_others_close_nothing(house: &House) {
     house.host("mkdir -p $base/ws/src $base/tmp/d && ln -s $base/ws/src $base/tmp/.codex && ln -s ../../ws/src $base/tmp/d/.agents").success();
     house.give_away("tmp/.codex");
