@@ -9,7 +9,8 @@
 //! A ledger for each directory, beneath the home of OpenOxide, names those that were made; it is written before they are.
 //! Commands that rely on them hold a shared lock on it. The last one out gets the lock alone and removes them, also those
 //! of a supervisor that was killed, and only what is still as it was made. Directories of temporary files are shared with
-//! users who have other ledgers: there the lock is on the directory too.
+//! users who have other ledgers: there the lock is on the directory too, and the last one removes every link of the kind that
+//! it may remove.
 
 use std::ffi::{CStr, OsStr};
 use std::fs::{File, OpenOptions};
@@ -135,6 +136,10 @@ impl Placeholders {
                 // What is left is taken away after the next command.
                 let _ = kept.clear();
             }
+            if is_last && kept.shared.is_some() {
+                // Those of whoever was not the last and has another ledger. A link says of itself what it is.
+                PROTECTED_NAMES.iter().for_each(|name| kept.remove_link(OsStr::new(name)));
+            }
         }
     }
 }
@@ -174,16 +179,21 @@ impl Kept {
 
     /// Removes a placeholder, if it still is one. What the user has made use of in the meantime is the user's.
     fn remove(&self, name: &OsStr) {
-        let Ok(stat) = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
-        let _ = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Symlink => match rustix::fs::readlinkat(&self.directory, name, Vec::new()) {
-                Ok(target) if target.as_c_str() == NOWHERE => unlinkat(&self.directory, name, AtFlags::empty()),
-                _ => Ok(()),
-            },
+        let stat = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            Ok(FileType::Symlink) => self.remove_link(name),
             // It fails for one that is not empty.
-            FileType::Directory => unlinkat(&self.directory, name, AtFlags::REMOVEDIR),
-            _ => Ok(()),
-        };
+            Ok(FileType::Directory) => drop(unlinkat(&self.directory, name, AtFlags::REMOVEDIR)),
+            _ => {}
+        }
+    }
+
+    /// Removes a link that stands for nothing. It fails for one of another user.
+    fn remove_link(&self, name: &OsStr) {
+        let target = rustix::fs::readlinkat(&self.directory, name, Vec::new());
+        if target.is_ok_and(|target| target.as_c_str() == NOWHERE) {
+            let _ = unlinkat(&self.directory, name, AtFlags::empty());
+        }
     }
 }
 
@@ -299,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_another_user_stay_while_they_are_relied_on() {
+    fn those_of_another_ledger_stay_while_they_are_relied_on() {
         let house = house();
         let other = house.try_make(false, Kind::Link, Some(&house._dir.path().join("other/run"))).unwrap();
         let own = house.make(false, Kind::Link);
@@ -307,8 +317,7 @@ mod tests {
         other.remove();
         assert_eq!(names(&house.workspace), ALL);
         own.remove();
-        house.try_make(false, Kind::Link, Some(&house._dir.path().join("other/run"))).unwrap().remove();
-        assert_eq!(names(&house.workspace), [".codex"]);
+        assert_eq!(names(&house.workspace), [".codex"], "the last one knows them without the ledger");
     }
 
     #[test]
