@@ -8,9 +8,9 @@
 //!
 //! A ledger for each directory, beneath the home of OpenOxide, names those that were made; it is written before they are.
 //! Commands that rely on them hold a shared lock on it. The last one out gets the lock alone and removes them, also those
-//! of a supervisor that was killed, and only what is still as it was made. Directories of temporary files are shared with
-//! users who have other ledgers: there the lock is on the directory too, and the last one removes every link of the kind that
-//! it may remove.
+//! of a supervisor that was killed, and only what is still as it was made. Others, with ledgers of their own, may work in the
+//! same directory, above all in one of temporary files: so the lock is on the directory too, and the last one removes every
+//! link of the kind that it may remove.
 
 use std::ffi::{CStr, OsStr};
 use std::fs::{File, OpenOptions};
@@ -56,7 +56,7 @@ struct Kept {
     path: PathBuf,
     directory: OwnedFd,
     ledger: File,
-    /// The same directory, open to be locked, where users with other ledgers share it.
+    /// The same directory, locked as the ledger is, for whoever has another ledger; none where it cannot be.
     shared: Option<OwnedFd>,
 }
 
@@ -104,7 +104,7 @@ impl Placeholders {
             Failure::confine(what, errno_of(&error))
         })?;
         flock(&ledger, FlockOperation::LockShared).map_err(at("locking the ledger of", &root.path))?;
-        let shared = if root.is_workspace { None } else { lock_shared(directory) };
+        let shared = lock_shared(directory);
         let directory = directory.try_clone_to_owned().map_err(|error| Failure::confine("", errno_of(&error)))?;
         self.kept.push(Kept { path: root.path.clone(), directory, ledger, shared });
         let kept = self.kept.last_mut().expect("one was just added");
@@ -137,7 +137,7 @@ impl Placeholders {
                 let _ = kept.clear();
             }
             if is_last && kept.shared.is_some() {
-                // Those of whoever was not the last and has another ledger. A link says of itself what it is.
+                // And those of whoever was not the last and has another ledger. A link says of itself what it is.
                 PROTECTED_NAMES.iter().for_each(|name| kept.remove_link(OsStr::new(name)));
             }
         }
@@ -310,14 +310,20 @@ mod tests {
 
     #[test]
     fn those_of_another_ledger_stay_while_they_are_relied_on() {
-        let house = house();
-        let other = house.try_make(false, Kind::Link, Some(&house._dir.path().join("other/run"))).unwrap();
-        let own = house.make(false, Kind::Link);
-        // They made them; this one relies on them.
-        other.remove();
-        assert_eq!(names(&house.workspace), ALL);
-        own.remove();
-        assert_eq!(names(&house.workspace), [".codex"], "the last one knows them without the ledger");
+        for is_workspace in [false, true] {
+            let house = house();
+            let ledgers = house._dir.path().join("other/run");
+            let other = house.try_make(is_workspace, Kind::Link, Some(&ledgers)).unwrap();
+            let own = house.make(is_workspace, Kind::Link);
+            // They made them; this one relies on them.
+            other.remove();
+            assert_eq!(names(&house.workspace), ALL);
+            own.remove();
+            // The last one knows links without the ledger; the directories go with the next command of theirs.
+            assert!(house.workspace.join(".git").symlink_metadata().is_err());
+            house.try_make(is_workspace, Kind::Link, Some(&ledgers)).unwrap().remove();
+            assert_eq!(names(&house.workspace), [".codex"]);
+        }
     }
 
     #[test]
