@@ -5,6 +5,7 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::hidden::check_against;
 use crate::pins::Pins;
 use crate::policy::PROTECTED_NAMES;
 use crate::protected::{self, is_protected_name};
@@ -80,7 +81,8 @@ impl Confinement {
             confinement.network = true;
             return Ok(confinement);
         }
-        surroundings.check_place(policy.mode, &policy.workspace)?;
+        confinement.hidden = surroundings.hidden();
+        check_against(&confinement.hidden, &policy.workspace)?;
         if let (SandboxMode::WorkspaceWrite, Some(workspace)) = (policy.mode, workspace) {
             confinement.network = policy.workspace_write.network_access;
             confinement.ledgers = surroundings.state.as_ref().map(|state| state.join("run"));
@@ -90,7 +92,6 @@ impl Confinement {
             }
             confinement.add_roots(workspace, policy, surroundings, pins)?;
         }
-        confinement.hidden = surroundings.hidden();
         Ok(confinement)
     }
 
@@ -104,7 +105,7 @@ impl Confinement {
         let options = &policy.workspace_write;
         let mut roots = vec![(workspace, true)];
         for path in &options.writable_roots {
-            surroundings.check_place(policy.mode, path)?;
+            check_against(&self.hidden, path)?;
             roots.push((pins.open(path).map_err(of_root)?, true));
         }
         let own = policy.temporary.as_deref().map(|path| (path, own_temporary(path)));
@@ -120,7 +121,7 @@ impl Confinement {
             let shared = slash_tmp.into_iter().chain(tmpdir).map(|path| (path, pins.open(path)));
             for (path, opened) in shared.chain(own) {
                 match opened {
-                    Ok(opened) if surroundings.check_place(policy.mode, opened.path()).is_err() => {
+                    Ok(opened) if check_against(&self.hidden, opened.path()).is_err() => {
                         self.left_out.push(path.into());
                     }
                     Ok(opened) => roots.push((opened, false)),

@@ -100,11 +100,16 @@ impl Surroundings {
     /// [`SandboxError::HiddenPlace`] with the place.
     pub fn check_place(&self, mode: SandboxMode, directory: &Path) -> Result<(), SandboxError> {
         let places = if mode == SandboxMode::DangerFullAccess { self.own_secrets() } else { self.hidden() };
-        let real = real(directory);
-        match places.into_iter().find(|place| real.starts_with(place) || directory.starts_with(place)) {
-            Some(hidden) => Err(SandboxError::HiddenPlace { path: directory.into(), hidden }),
-            None => Ok(()),
-        }
+        check_against(&places, directory)
+    }
+}
+
+/// Whether a directory lies in none of the places.
+pub(crate) fn check_against(places: &[PathBuf], directory: &Path) -> Result<(), SandboxError> {
+    let real = if has_no_links(directory) { directory.to_owned() } else { real(directory) };
+    match places.iter().find(|place| real.starts_with(place) || directory.starts_with(place)) {
+        Some(hidden) => Err(SandboxError::HiddenPlace { path: directory.into(), hidden: hidden.clone() }),
+        None => Ok(()),
     }
 }
 
