@@ -46,6 +46,17 @@ pub enum FileOp {
 }
 
 impl FileOp {
+    /// Puts other paths in the place of those that it names.
+    pub fn map_paths(&mut self, map: impl Fn(&Path) -> PathBuf) {
+        match self {
+            Self::Add { path, .. } | Self::Delete { path, .. } => *path = map(path),
+            Self::Update { path, move_to, .. } => {
+                *path = map(path);
+                *move_to = move_to.as_deref().map(map);
+            }
+        }
+    }
+
     /// The path in the header, as written.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -233,7 +233,8 @@ fn of_survey(mode: SandboxMode, survey: &[(Backend, Result<(), String>)]) -> Fin
         }
         Some(backend) => {
             let why = survey.iter().filter_map(tell).next().unwrap_or_default();
-            let detail = format!("enforced by {}, as the first choice does not work ({why})", backend.as_str());
+            let open = backend.leaves_open().map_or(String::new(), |open| format!("; {open}"));
+            let detail = format!("enforced by {}, as the first choice does not work ({why}){open}", backend.as_str());
             Finding { what, state: State::Note, detail, mend: Some(mend().to_owned()) }
         }
         None => {

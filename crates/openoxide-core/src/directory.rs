@@ -107,36 +107,32 @@ impl Thread {
         Ok(workspace)
     }
 
+    /// What the thread's commands see as `/tmp`; none where that is the system's own.
+    fn private_tmp(&self) -> Option<PathBuf> {
+        let is_private =
+            self.config().sandbox == SandboxMode::WorkspaceWrite && self.core.config.workspace_write.private_tmp;
+        is_private.then(|| self.temporary_directory().ok().flatten()).flatten()
+    }
+
     /// What a reader of this thread may open. Blocks on the disk.
     pub(crate) fn view(&self, workspace: Arc<Workspace>, reader: Reader) -> FileView {
         let surroundings = self.core.config.launcher.surroundings();
         let hidden = match (self.config().sandbox, reader) {
-            (SandboxMode::DangerFullAccess, Reader::Tool) => own_places(surroundings),
-            _ => hidden_places(surroundings),
+            (SandboxMode::DangerFullAccess, Reader::Tool) => surroundings.own_secrets(),
+            // Whatever the thread's own mode, as a command that only reads would see it.
+            _ => SandboxPolicy::new(SandboxMode::ReadOnly, workspace.path().to_owned(), WorkspaceWrite::default())
+                .hidden(surroundings),
         };
-        FileView::new(workspace, hidden).with_parents_beneath(self.core.config.ceiling.roots().map(<[_]>::to_vec))
+        FileView::new(workspace, hidden)
+            .with_parents_beneath(self.core.config.ceiling.roots().map(<[_]>::to_vec))
+            .with_private_tmp(self.private_tmp())
     }
-}
-
-/// Where the server keeps what is its own.
-fn own_places(surroundings: &Surroundings) -> Vec<PathBuf> {
-    let places = surroundings.state.iter().chain(&surroundings.secrets);
-    places.flat_map(|path| [path.canonicalize().ok(), Some(path.clone())]).flatten().collect()
-}
-
-/// The same, and the user's credentials.
-fn hidden_places(surroundings: &Surroundings) -> Vec<PathBuf> {
-    let policy = SandboxPolicy::new(SandboxMode::ReadOnly, PathBuf::from("/"), WorkspaceWrite::default());
-    policy.hidden(surroundings)
 }
 
 /// Refuses a directory that lies in what is the server's own, whatever the mode, or where the thread is confined, among
 /// credentials.
 pub(crate) fn check_place(path: &Path, mode: SandboxMode, surroundings: &Surroundings) -> Result<(), CoreError> {
-    let is_in = |places: Vec<PathBuf>| places.iter().any(|place| path.starts_with(place));
-    let is_hidden =
-        is_in(own_places(surroundings)) || mode != SandboxMode::DangerFullAccess && is_in(hidden_places(surroundings));
-    if is_hidden { Err(CoreError::CwdHidden { path: path.into() }) } else { Ok(()) }
+    surroundings.check_place(mode, path).map_err(|_| CoreError::CwdHidden { path: path.into() })
 }
 
 /// What a person should know of a thread that works in this directory.

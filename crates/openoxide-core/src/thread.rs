@@ -125,7 +125,8 @@ impl Thread {
 
     /// The same on this machine; none where its directories cannot be told.
     pub(crate) fn confinement(&self) -> Option<Confinement> {
-        self.sandbox_policy().confinement(self.core.config.launcher.surroundings()).ok()
+        let temporary = self.temporary_directory().ok()?;
+        self.core.config.launcher.confinement(&SandboxPolicy { temporary, ..self.sandbox_policy() }).ok()
     }
 
     /// Asks something of the thread. Returns at once; what follows is told as events. Must be called within a tokio

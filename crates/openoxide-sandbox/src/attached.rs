@@ -31,7 +31,8 @@ impl Launcher {
         spec.check()?;
         spec.mark();
         spec.tty = false;
-        let confinement = spec.policy.confinement(self.surroundings())?;
+        let confinement = self.confinement(&spec.policy)?;
+        spec.settle(&confinement);
         let (mut supervisor, _) = self.first_that_works(&spec, &confinement, false)?;
         let exit = supervisor.exit(self)?;
         // Closing the lifeline ends what is left; the supervisor goes when it has.
@@ -47,7 +48,7 @@ impl Launcher {
     /// [`SandboxError::Unavailable`] with what was tried, or what is wrong with the policy's own directories.
     pub fn probe(&self, policy: &SandboxPolicy) -> Result<Backend, SandboxError> {
         let spec = probe_spec(policy);
-        let confinement = policy.confinement(self.surroundings())?;
+        let confinement = self.confinement(policy)?;
         let (_, backend) = self.first_that_works(&spec, &confinement, true)?;
         Ok(backend)
     }
@@ -58,7 +59,7 @@ impl Launcher {
     /// What is wrong with the policy's own directories.
     pub fn survey(&self, policy: &SandboxPolicy) -> Result<Survey, SandboxError> {
         let spec = probe_spec(policy);
-        let confinement = policy.confinement(self.surroundings())?;
+        let confinement = self.confinement(policy)?;
         let all = Backend::ALL.into_iter().map(|backend| {
             if !backend.can_hold(policy.mode) {
                 return (backend, Err(format!("cannot hold `{}` by itself", policy.mode.as_str())));

@@ -43,6 +43,22 @@ impl Backend {
         self != Self::Landlock || mode != SandboxMode::WorkspaceWrite
     }
 
+    /// What it does not do of what the first choice does, for the operator; none where nothing is missing.
+    #[must_use]
+    pub fn leaves_open(self) -> Option<&'static str> {
+        match self {
+            Self::Namespaces => None,
+            Self::Bubblewrap => {
+                Some("a link of a protected name can be replaced, though what it leads to is not written")
+            }
+            Self::Landlock => Some(
+                "commands see the host's processes with their command lines, and its network interfaces; names in \
+                 hidden directories can be listed",
+            ),
+            Self::Seatbelt => Some("there is no loopback, and what a `.git` file points to can be written"),
+        }
+    }
+
     pub(crate) fn to_wire(self) -> u32 {
         match self {
             Self::Namespaces => 1,

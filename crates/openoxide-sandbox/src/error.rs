@@ -4,8 +4,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::SandboxMode;
 use crate::refusal::Tried;
+use crate::{SandboxMode, WorkspaceError};
 
 /// Why a command could not be started or reached.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +48,29 @@ pub enum SandboxError {
         /// The directory as it was given.
         path: PathBuf,
     },
+    /// A directory is not the one it was.
+    #[error("{source}; put the directory back, or work in the one that is there now by a new thread")]
+    Moved {
+        /// Which one, and what was found in its place.
+        source: WorkspaceError,
+    },
+    /// The directory lies in a place that commands never see.
+    #[error(
+        "{} lies in {}, which is kept from commands; work in another directory",
+        path.display(), hidden.display()
+    )]
+    HiddenPlace {
+        /// The directory as it was given.
+        path: PathBuf,
+        /// The place.
+        hidden: PathBuf,
+    },
+    /// A `/tmp` of the thread's own is asked for, and the thread has no temporary directory.
+    #[error(
+        "`private_tmp` needs a temporary directory of the thread's own, and there is none; leave `private_tmp` out, or \
+         have TMPDIR name a writable directory"
+    )]
+    NoPrivateTmp,
     /// There is no program to run.
     #[error("the command is empty; name a program")]
     EmptyCommand,
@@ -167,7 +190,12 @@ impl SandboxError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Unavailable { .. } | Self::Confine { .. } | Self::RootIsWritable { .. } => ErrorKind::Denied,
+            Self::Unavailable { .. }
+            | Self::Confine { .. }
+            | Self::RootIsWritable { .. }
+            | Self::Moved { .. }
+            | Self::HiddenPlace { .. }
+            | Self::NoPrivateTmp => ErrorKind::Denied,
             Self::EmptyCommand
             | Self::NulByte { .. }
             | Self::EnvName { .. }

@@ -16,10 +16,13 @@ use tokio::net::unix::OwnedReadHalf;
 use crate::backend::Backend;
 use crate::descriptors;
 use crate::link::{self, Manner, Record, Records};
+use crate::pins::Pins;
 use crate::pump::Pump;
 use crate::refusal::{Refusal, Tried};
 use crate::terminal::{self, Ends};
-use crate::{CommandSpec, Confinement, HELPER_ARG, RunningCommand, SandboxError, SandboxMode, Surroundings};
+use crate::{
+    CommandSpec, Confinement, HELPER_ARG, RunningCommand, SandboxError, SandboxMode, SandboxPolicy, Surroundings,
+};
 
 /// How long a supervisor may take to start its command. Far above what it needs, so that only a system that is stuck
 /// meets it.
@@ -35,6 +38,8 @@ pub struct Launcher {
 struct Shared {
     helper: PathBuf,
     surroundings: Surroundings,
+    /// Shared with the copies that try one means alone.
+    pins: Arc<Pins>,
     /// The place in [`Backend::ALL`] of the one that worked last; it is tried first.
     worked: AtomicUsize,
     /// Where set, nothing else is tried.
@@ -45,14 +50,16 @@ impl Launcher {
     /// Takes the path of this program, whose `main` calls [`crate::dispatch_helper`] first, and the user's places.
     #[must_use]
     pub fn new(helper: PathBuf, surroundings: Surroundings) -> Self {
-        Self { shared: Arc::new(Shared { helper, surroundings, worked: AtomicUsize::new(0), only: None }) }
+        let (pins, worked) = (Arc::default(), AtomicUsize::new(0));
+        Self { shared: Arc::new(Shared { helper, surroundings, pins, worked, only: None }) }
     }
 
     /// The same launcher, which tries one means of confinement and no other.
     #[must_use]
     pub fn only(&self, backend: Backend) -> Self {
         let (helper, surroundings) = (self.shared.helper.clone(), self.shared.surroundings.clone());
-        Self { shared: Arc::new(Shared { helper, surroundings, worked: AtomicUsize::new(0), only: Some(backend) }) }
+        let (pins, worked) = (Arc::clone(&self.shared.pins), AtomicUsize::new(0));
+        Self { shared: Arc::new(Shared { helper, surroundings, pins, worked, only: Some(backend) }) }
     }
 
     /// The program that is the supervisor.
@@ -66,6 +73,16 @@ impl Launcher {
         &self.shared.surroundings
     }
 
+    /// A policy on this machine, as it is now: each directory that commands may write in is opened, and is the one that it
+    /// was. Made anew for each command; it looks at a few dozen places, which takes some tens of microseconds.
+    ///
+    /// # Errors
+    /// A workspace or configured root that cannot be opened, was moved or replaced, lies in a place that is kept from
+    /// commands, or is so wide that nothing would be protected.
+    pub fn confinement(&self, policy: &SandboxPolicy) -> Result<Confinement, SandboxError> {
+        Confinement::of(policy, self.surroundings(), &self.shared.pins)
+    }
+
     /// Starts a command and returns once it runs.
     ///
     /// Dropping the future ends what was started. It has to be called within a tokio runtime that drives IO and time.
@@ -75,7 +92,8 @@ impl Launcher {
     pub async fn spawn(&self, mut spec: CommandSpec) -> Result<RunningCommand, SandboxError> {
         spec.check()?;
         spec.mark();
-        let confinement = spec.policy.confinement(self.surroundings())?;
+        let confinement = self.confinement(&spec.policy)?;
+        spec.settle(&confinement);
         let mut tried = Vec::new();
         for backend in self.backends(confinement.mode) {
             match self.start(&spec, &confinement, backend).await {

@@ -3,7 +3,7 @@
 //!
 //! A request is a header of eight 32-bit numbers in native order (mark, bytes that follow, flags, mode, backend, words,
 //! entries of the environment, paths of the confinement), then strings that each end with NUL: directory, words,
-//! `NAME=value`, paths that begin with a letter for what they are. The supervisor hands the words to `execve` where they
+//! `NAME=value`, paths with a letter in front for what they are and, for directories, which one it must be. The supervisor hands the words to `execve` where they
 //! lie. A record is a tag byte and two 32-bit numbers.
 
 use std::ffi::{CStr, OsStr};
@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::backend::Backend;
-use crate::{CommandSpec, Confinement, SandboxError, SandboxMode, WritableRoot};
+use crate::{CommandSpec, Confinement, DirectoryId, SandboxError, SandboxMode, WritableRoot};
 
 /// Asks the supervisor to end everything below it. The end of the stream asks the same.
 pub(crate) const TERMINATE: u8 = b'T';
@@ -20,7 +20,7 @@ pub(crate) const TERMINATE: u8 = b'T';
 const MAX_REQUEST: usize = 16 << 20;
 
 /// Stands first in a request. It changes with the form, so that a replaced binary is noticed.
-const MARK: u32 = 0x4f58_5302;
+const MARK: u32 = 0x4f58_5303;
 const NUMBERS: usize = 8;
 const HEADER: usize = 4 * NUMBERS;
 const FLAG_TTY: u32 = 1;
@@ -33,6 +33,7 @@ const WORKSPACE: u8 = b'w';
 const TEMPORARY: u8 = b't';
 const HIDDEN: u8 = b'h';
 const LEDGERS: u8 = b'l';
+const PRIVATE_TMP: u8 = b'p';
 
 /// Bytes of a record.
 const RECORD: usize = 9;
@@ -69,15 +70,16 @@ pub(crate) fn encode_request(
         push(&[name.as_bytes(), b"=", value.as_bytes()]);
     }
     let mut paths = 0;
-    let mut push_path = |what: u8, path: &Path| {
-        push(&[&[what], path.as_os_str().as_bytes()]);
+    let mut push_path = |what: u8, id: Option<&DirectoryId>, path: &Path| {
+        push(&[&[what], id.map_or("", DirectoryId::as_str).as_bytes(), path.as_os_str().as_bytes()]);
         paths += 1;
     };
     for root in &confinement.writable {
-        push_path(if root.is_workspace { WORKSPACE } else { TEMPORARY }, &root.path);
+        push_path(if root.is_workspace { WORKSPACE } else { TEMPORARY }, root.id.as_ref(), &root.path);
     }
-    confinement.hidden.iter().for_each(|path| push_path(HIDDEN, path));
-    confinement.ledgers.iter().for_each(|path| push_path(LEDGERS, path));
+    confinement.hidden.iter().for_each(|path| push_path(HIDDEN, None, path));
+    confinement.ledgers.iter().for_each(|path| push_path(LEDGERS, None, path));
+    confinement.private_tmp.iter().for_each(|path| push_path(PRIVATE_TMP, None, path));
     let bytes = out.len() - HEADER;
     if bytes > MAX_REQUEST {
         return Err(SandboxError::TooLarge { bytes, limit: MAX_REQUEST });
@@ -154,12 +156,8 @@ impl Request {
             stdin: flags & FLAG_STDIN != 0,
             backend: Backend::from_wire(backend)?,
             confinement: Confinement {
-                mode: SandboxMode::from_wire(mode)?,
-                writable: Vec::new(),
-                hidden: Vec::new(),
                 network: flags & FLAG_NETWORK != 0,
-                ledgers: None,
-                private_tmp: None,
+                ..Confinement::new(SandboxMode::from_wire(mode)?)
             },
             header,
             strings,
@@ -174,14 +172,18 @@ impl Request {
     fn read_paths(&mut self) -> Option<()> {
         let first = 1 + self.words + self.entries;
         for position in first..self.starts.len() {
-            let (what, path) = self.string(position).to_bytes().split_first()?;
+            let (what, text) = self.string(position).to_bytes().split_first()?;
+            // Every path is absolute, and no identity has a slash in it.
+            let (id, path) = text.split_at(text.iter().position(|byte| *byte == b'/')?);
+            let id = (!id.is_empty()).then(|| std::str::from_utf8(id).map(DirectoryId::from_text)).transpose().ok()?;
             let (what, path) = (*what, PathBuf::from(OsStr::from_bytes(path)));
             match what {
                 WORKSPACE | TEMPORARY => {
-                    self.confinement.writable.push(WritableRoot { path, is_workspace: what == WORKSPACE, id: None });
+                    self.confinement.writable.push(WritableRoot { path, is_workspace: what == WORKSPACE, id });
                 }
                 HIDDEN => self.confinement.hidden.push(path),
                 LEDGERS => self.confinement.ledgers = Some(path),
+                PRIVATE_TMP => self.confinement.private_tmp = Some(path),
                 _ => return None,
             }
         }
@@ -373,15 +375,15 @@ mod tests {
 
     fn confinement() -> Confinement {
         Confinement {
-            mode: SandboxMode::WorkspaceWrite,
             writable: vec![
-                WritableRoot { path: "/w s".into(), is_workspace: true, id: None },
+                WritableRoot { path: "/w s".into(), is_workspace: true, id: Some(DirectoryId::from_text("fe:2:b1.0")) },
                 WritableRoot { path: "/tmp".into(), is_workspace: false, id: None },
             ],
             hidden: vec!["/h".into()],
             network: true,
             ledgers: Some("/l".into()),
-            private_tmp: None,
+            private_tmp: Some("/tmp".into()),
+            ..Confinement::new(SandboxMode::WorkspaceWrite)
         }
     }
 

@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use crate::{SandboxError, SandboxPolicy};
+use crate::confinement::SLASH_TMP;
+use crate::{Confinement, SandboxError, SandboxPolicy};
 
 /// Bytes of output that are kept where nothing else is asked for: 1 MiB.
 pub const DEFAULT_OUTPUT_LIMIT: usize = 1 << 20;
@@ -38,6 +39,18 @@ impl CommandSpec {
     pub(crate) fn mark(&mut self) {
         if let Some(marker) = &self.thread_marker {
             self.env.insert(MARKER.into(), marker.into());
+        }
+    }
+
+    /// Has programs look for temporary files where the command sees them.
+    pub(crate) fn settle(&mut self, confinement: &Confinement) {
+        let Some(private) = &confinement.private_tmp else { return };
+        for name in ["TMPDIR", "TMP", "TEMP"] {
+            if let Some(value) =
+                self.env.get_mut(std::ffi::OsStr::new(name)).filter(|value| *value == private.as_os_str())
+            {
+                *value = SLASH_TMP.into();
+            }
         }
     }
 

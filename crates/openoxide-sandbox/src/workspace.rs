@@ -205,6 +205,12 @@ impl Workspace {
     }
 }
 
+impl From<Workspace> for OwnedFd {
+    fn from(workspace: Workspace) -> Self {
+        workspace.directory
+    }
+}
+
 impl AsFd for Workspace {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()

@@ -14,6 +14,9 @@ checks! { Backend::Namespaces;
         a_race_of_links_leads_nowhere,
         secrets_are_hidden,
         secrets_are_hidden_within_the_workspace,
+        secrets_stay_hidden_when_the_host_replaces_them,
+        nobody_works_in_a_hidden_place,
+        secrets_of_the_system_are_hidden,
     }
     protected {
         a_repository_is_not_written,
@@ -21,7 +24,22 @@ checks! { Backend::Namespaces;
         settings_that_are_there_are_not_written,
         a_pointer_file_and_what_it_points_to_are_not_written,
         a_link_and_what_it_leads_to_are_not_written,
-        a_link_that_leads_nowhere_is_refused_by_name,
+        what_leads_nowhere_stops_no_command,
+    }
+    pinned {
+        no_ancestor_of_a_workspace_is_replaced,
+        another_directory_of_the_same_path_is_not_written,
+        a_race_of_ancestors_leads_nowhere,
+        what_lies_above_a_repository_stays,
+        many_repositories_are_covered,
+        a_tmp_of_its_own_stands_for_the_systems,
+    }
+    temporary {
+        nothing_that_is_obeyed_is_made_at_the_top,
+        repositories_beneath_are_protected,
+        what_leads_nowhere_in_them_stops_no_command,
+        links_of_others_close_nothing,
+        the_same_repository_is_found,
     }
     leftovers {
         nothing_is_left_after_the_end,
@@ -50,6 +68,7 @@ checks! { Backend::Namespaces;
         the_number_of_processes_is_bounded,
         the_size_of_a_file_is_bounded,
         nothing_is_typed_into_the_terminal,
+        the_users_terminals_are_out_of_reach,
     }
     outcomes {
         exits_and_signals_are_told,

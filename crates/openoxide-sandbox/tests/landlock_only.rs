@@ -12,6 +12,9 @@ checks! { Backend::Landlock;
         nothing_outside_is_written,
         nothing_is_written_in_read_only,
         secrets_are_hidden,
+        secrets_stay_hidden_when_the_host_replaces_them,
+        nobody_works_in_a_hidden_place,
+        secrets_of_the_system_are_hidden,
     }
     leftovers {
         everything_ends_with_a_killed_server,
@@ -31,6 +34,7 @@ checks! { Backend::Landlock;
         calls_that_reach_around_are_refused,
         the_machine_is_not_set,
         nothing_is_typed_into_the_terminal,
+        the_users_terminals_are_out_of_reach,
     }
     outcomes {
         exits_and_signals_are_told,

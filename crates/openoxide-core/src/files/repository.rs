@@ -1,21 +1,18 @@
 //! Where the repository of a directory begins: the nearest directory at or above it that git takes for one.
 
-use std::path::Path;
+use openoxide_sandbox::is_repository_root;
 
-use super::{FileView, Links, OpenError, Opened, OpenedDirectory};
+use super::{FileView, OpenError, OpenedDirectory};
 
 /// The most directories that are looked at on the way up.
 const MAX_LEVELS: usize = 128;
-
-/// The most bytes of a `.git` file; git writes one short line.
-const MAX_POINTER: u64 = 4096;
 
 /// The directories from the root of the repository down to the workspace, both included. Without a repository that is
 /// the workspace alone.
 pub(crate) fn path_to_workspace(view: &FileView) -> Result<Vec<OpenedDirectory>, OpenError> {
     let mut way = vec![view.open_workspace()?];
     while let Some(top) = way.last() {
-        if is_root(view, top) {
+        if is_repository_root(top.path()) {
             way.reverse();
             return Ok(way);
         }
@@ -32,23 +29,10 @@ pub(crate) fn path_to_workspace(view: &FileView) -> Result<Vec<OpenedDirectory>,
     Ok(way)
 }
 
-/// Whether a repository begins here: a `.git` directory with a HEAD, or a `.git` file that points to a directory. An
-/// empty directory of that name is none; other programs leave such behind.
-pub(crate) fn is_root(view: &FileView, directory: &OpenedDirectory) -> bool {
-    match view.open_beneath(directory, Path::new(".git"), Links::Beneath) {
-        Ok(Opened::Directory(git)) => matches!(git.stat("HEAD".as_ref()), Ok(Some(_))),
-        Ok(Opened::File(file)) => {
-            let text = file.read_start(MAX_POINTER).unwrap_or_default();
-            text.strip_prefix(b"gitdir:").is_some_and(|rest| !rest.trim_ascii().is_empty())
-        }
-        Err(_) => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
     use std::sync::Arc;
 
     use openoxide_sandbox::Workspace;
@@ -76,6 +60,8 @@ mod tests {
         assert_eq!(way(&inner, &top), [top.clone(), top.join("a"), inner.clone()]);
         assert_eq!(way(&inner, &top.join("a")), std::slice::from_ref(&inner), "beyond what is allowed");
         fs::remove_dir(top.join("a/.git")).unwrap();
+        fs::create_dir_all(top.join(".git/worktrees/a")).unwrap();
+        fs::write(top.join(".git/worktrees/a/HEAD"), "ref: refs/heads/a\n").unwrap();
         fs::write(top.join("a/.git"), "gitdir: ../.git/worktrees/a\n").unwrap();
         assert_eq!(way(&inner, &top), [top.join("a"), inner.clone()]);
         // A link in a circle is nothing.

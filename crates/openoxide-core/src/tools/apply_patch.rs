@@ -132,6 +132,12 @@ fn verify(
     let directory = workspace.try_clone().map_err(|error| error.to_string())?;
     let base = Base { directory, path: workspace.path().to_owned() };
     let view = thread.view(workspace, Reader::Tool);
+    let mapped = confinement.filter(|confinement| confinement.private_tmp.is_some()).map(|confinement| {
+        let mut patch = patch.clone();
+        patch.hunks.iter_mut().for_each(|op| op.map_paths(|path| confinement.map(path)));
+        patch
+    });
+    let patch = mapped.as_ref().unwrap_or(patch);
     let may_read = |path: &Path| !view.hides(path) && confinement.is_none_or(|confinement| !confinement.hides(path));
     patch.verify_where(root, Some(base), &may_read).map_err(|error| error.to_string())
 }

@@ -15,15 +15,19 @@ mod init;
 #[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(target_os = "linux")]
+mod layout;
+#[cfg(target_os = "linux")]
 mod mounts;
 #[cfg(target_os = "linux")]
 mod namespaces;
 #[cfg(target_os = "linux")]
 mod placeholders;
 #[cfg(target_os = "linux")]
-mod privileges;
+mod plan;
 #[cfg(target_os = "linux")]
-mod protected;
+mod privileges;
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod roots;
 #[cfg(any(target_os = "macos", test))]
 mod seatbelt;
 #[cfg(target_os = "linux")]
@@ -90,9 +94,11 @@ fn confined(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> R
         Backend::Bubblewrap => bubblewrap::start(request, null, control),
         Backend::Landlock => {
             let filters = syscalls::Filters::compile(request.confinement.network, syscalls::Reach::Host)?;
+            // The one that the launcher has made, and no other.
+            let terminal = request.tty.then(rustix::stdio::stdout);
             let confine = || {
                 privileges::give_up(syscalls::Reach::Host)?;
-                landlock::restrict(&request.confinement, landlock::Need::All)?;
+                landlock::restrict(&request.confinement, &[], landlock::Need::All { terminal })?;
                 filters.install()
             };
             child::start(request, &[], null, &confine).map(Started::plain)
@@ -104,6 +110,11 @@ fn confined(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> R
 #[cfg(target_os = "macos")]
 fn confined(request: &Request, null: BorrowedFd<'_>, _: &mut Control) -> Result<Started, Failure> {
     use rustix::io::Errno;
+    if request.confinement.private_tmp.is_some() {
+        return Err(Failure::unavailable("giving the thread a /tmp of its own".to_owned(), Errno::NOTSUP));
+    }
+    // A profile knows paths only; they are looked at as late as can be.
+    roots::open(&request.confinement)?;
     let profile = seatbelt::profile(&request.confinement);
     let Some(wrapper) = profile.as_ref().and_then(seatbelt::wrapper) else {
         return Err(Failure::unavailable("writing the profile".to_owned(), Errno::INVAL));

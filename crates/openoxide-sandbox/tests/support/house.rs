@@ -103,6 +103,13 @@ impl House {
         house
     }
 
+    /// A new house for the same user, with more built in it.
+    pub fn another_with(&self, build: impl Fn(&Self)) -> Self {
+        let house = self.another();
+        build(&house);
+        house
+    }
+
     /// A new house for the same user.
     pub fn another(&self) -> Self {
         Self::new(self.user, self.backend)
@@ -166,6 +173,21 @@ impl House {
             command.uid(ORDINARY).gid(ORDINARY);
         }
         command
+    }
+
+    /// Makes a place of the host the property of this house's user.
+    pub fn own(&self, path: &Path) {
+        if self.user == User::Ordinary {
+            std::os::unix::fs::chown(path, Some(ORDINARY), Some(ORDINARY)).expect("root may give it away");
+        }
+    }
+
+    /// Gives a place to somebody else, where this is root; a link itself and not where it leads.
+    pub fn give_away(&self, path: &str) {
+        let other = if self.user == User::Ordinary { 0 } else { ORDINARY };
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::lchown(self.at(path), Some(other), Some(other)).expect("root may give it away");
+        }
     }
 
     /// Everything at and below a path. The time of the last change to each cannot be set by anybody.
@@ -247,7 +269,13 @@ impl House {
     /// Each of them works.
     #[track_caller]
     pub fn allows(&self, mode: &str, attempts: &[Attempt<'_>]) {
-        let mut lines = self.tried("ws", mode, attempts);
+        self.allows_in("ws", mode, attempts);
+    }
+
+    /// Each of them works in a directory of the house.
+    #[track_caller]
+    pub fn allows_in(&self, workspace: &str, mode: &str, attempts: &[Attempt<'_>]) {
+        let mut lines = self.tried(workspace, mode, attempts);
         lines.retain(|line| !line.starts_with("worked: "));
         assert!(lines.is_empty(), "not allowed in {mode}: {lines:#?}");
     }

@@ -6,22 +6,25 @@
 //! ```
 
 use std::ffi::{CString, OsStr, OsString};
-use std::io::{PipeReader, PipeWriter, Read, Seek};
+use std::fs::File;
+use std::io::{PipeReader, PipeWriter, Read, Seek, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, MemfdFlags, fstat};
+use rustix::fs::MemfdFlags;
 use rustix::io::{Errno, FdFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::super::failure::{self, Failure, errno_of};
 use super::super::{Control, child, exit};
-use super::placeholders::Placeholders;
+use super::layout::Layout;
+use super::placeholders::{Kind, Placeholders};
+use super::plan::{Act, Mount};
 use super::syscalls::{Filters, Reach};
-use super::{Started, init, protected};
+use super::{Started, init, layout, roots};
 use crate::link::{Request, Step};
 use crate::{Confinement, HELPER_ARG, INSIDE_ARG};
 
@@ -30,6 +33,9 @@ const BWRAP: &str = "/usr/bin/bwrap";
 
 /// Parts of `/proc` that speak for the whole machine, which it leaves writable.
 const MACHINE: [&str; 5] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
+
+/// The most mounts that are asked for: it takes 9,000 words, and each mount has six at most, most of them three.
+const MAX_STEPS: usize = 2_900;
 
 /// The most that is read of its complaints.
 const MAX_COMPLAINT: u64 = 400;
@@ -41,8 +47,13 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &Control) 
     if metadata.uid() != 0 || !metadata.is_file() {
         return Err(Failure::unavailable(format!("trusting {BWRAP}, which is not root's"), Errno::PERM));
     }
-    let placeholders = Placeholders::make(&request.confinement)?;
-    match start_with(request, null, control) {
+    // Looked at before anything is made in one of them.
+    let roots = roots::open(&request.confinement)?;
+    layout::prepare(&request.confinement, &roots)?;
+    let placeholders = Placeholders::make(request, &roots, Kind::Directory)?;
+    let layout = Layout::of(&request.confinement, &roots);
+    drop(roots);
+    match start_with(request, &layout, placeholders.relied_on(), null, control) {
         Ok(pid) => Ok(Started { pid, is_command: false, placeholders: Some(placeholders) }),
         Err(failure) => {
             placeholders.remove();
@@ -51,21 +62,30 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &Control) 
     }
 }
 
-fn start_with(request: &Request, null: BorrowedFd<'_>, control: &Control) -> Result<Pid, Failure> {
+fn start_with(
+    request: &Request,
+    layout: &Layout,
+    relied_on: &[PathBuf],
+    null: BorrowedFd<'_>,
+    control: &Control,
+) -> Result<Pid, Failure> {
     let prepare = |error: std::io::Error| Failure::new(Step::Prepare, errno_of(&error));
-    let handed = rustix::fs::memfd_create(c"request", MemfdFlags::CLOEXEC).map_err(|errno| prepare(errno.into()))?;
-    let mut handed = std::fs::File::from(handed);
-    request.write(&mut handed).and_then(|()| handed.rewind()).map_err(prepare)?;
+    let handed = written(|to| request.write(to)).map_err(prepare)?;
+    // In a file, because there may be more of them than a program can be given.
+    let view = view_words(&request.confinement, layout, relied_on);
+    let view = written(|to| view.iter().try_for_each(|word| to.write_all(&[word.as_bytes(), &[0]].concat())));
+    let view = view.map_err(prepare)?;
     let (mut failed, report) = failure::channel()?;
     let (complaints, complain) = std::io::pipe().map_err(prepare)?;
     let errors = rustix::stdio::stderr().try_clone_to_owned().map_err(prepare)?;
     let inherited = [report.as_raw_fd(), control.socket.as_raw_fd(), handed.as_raw_fd(), errors.as_raw_fd()];
-    let words = words(request, &inherited)?;
+    let words = words(view.as_raw_fd(), &inherited)?;
     let argv: Vec<_> = words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect();
     // SAFETY: this process has one thread, so the copy may do whatever this one may.
     #[allow(unsafe_code)]
     let forked = unsafe { libc::fork() };
     if forked == 0 {
+        let inherited: Vec<RawFd> = inherited.into_iter().chain([view.as_raw_fd()]).collect();
         become_bwrap(&argv, &inherited, null, complain.as_raw_fd(), request.stdin);
         exit(127)
     }
@@ -120,11 +140,29 @@ fn complaint(from: PipeReader) -> String {
     }
 }
 
-/// Its arguments: the view, and this program as what runs in it.
-fn words(request: &Request, inherited: &[RawFd]) -> Result<Vec<CString>, Failure> {
-    let confinement = &request.confinement;
+/// A file in memory, written and ready to be read.
+fn written(write: impl FnOnce(&mut File) -> std::io::Result<()>) -> std::io::Result<File> {
+    let mut file = File::from(rustix::fs::memfd_create(c"words", MemfdFlags::CLOEXEC)?);
+    write(&mut file)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// Its arguments: where the words of the view are, and this program as what runs in it.
+fn words(view: RawFd, inherited: &[RawFd]) -> Result<Vec<CString>, Failure> {
+    let program =
+        std::env::current_exe().map_err(|error| Failure::unavailable("finding this program", errno_of(&error)))?;
+    let mut words: Vec<OsString> = vec![BWRAP.into(), "--args".into(), view.to_string().into(), "--".into()];
+    words.extend([program.into_os_string(), HELPER_ARG.into(), INSIDE_ARG.into()]);
+    words.extend(inherited.iter().map(|fd| OsString::from(fd.to_string())));
+    let whole: Result<_, _> = words.into_iter().map(|word| CString::new(word.into_vec())).collect();
+    whole.map_err(|_| Failure::new(Step::Prepare, Errno::INVAL))
+}
+
+/// The view in its words, in the order in which it makes the mounts.
+fn view_words(confinement: &Confinement, layout: &Layout, relied_on: &[PathBuf]) -> Vec<OsString> {
+    let relied_on: Vec<PathBuf> = relied_on.iter().map(|path| layout.seen(path)).collect();
     let mut words: Vec<OsString> = [
-        BWRAP,
         "--unshare-user",
         "--unshare-pid",
         "--unshare-ipc",
@@ -147,43 +185,32 @@ fn words(request: &Request, inherited: &[RawFd]) -> Result<Vec<CString>, Failure
     for path in MACHINE.map(Path::new).into_iter().filter(|path| path.exists()) {
         bind(&mut words, "--ro-bind", path, path);
     }
-    for root in &confinement.writable {
-        bind(&mut words, "--bind", &root.path, &root.path);
+    for Mount { path, act } in layout.steps_within(MAX_STEPS) {
+        let host = layout.on_host(&path);
+        match act {
+            Act::Attach(number) => bind(&mut words, "--bind", &confinement.writable[number].path, &path),
+            // It follows links: where one leads has a step of its own.
+            Act::Pin | Act::Seal | Act::Hide if host.is_symlink() => {}
+            // One that has gone in the meantime is nothing to cover, unless it was put there to be covered.
+            Act::Pin => bind(&mut words, "--bind-try", &host, &path),
+            Act::Seal if relied_on.contains(&path) => bind(&mut words, "--ro-bind", &host, &path),
+            Act::Seal => bind(&mut words, "--ro-bind-try", &host, &path),
+            Act::Hide => hide(&mut words, host.is_dir(), &path),
+        }
     }
-    for root in &confinement.writable {
-        protected::visit(root, confinement, &mut |place, path| {
-            let kind = fstat(place).map_err(super::view::at("protecting", path))?.st_mode;
-            if FileType::from_raw_mode(kind).is_symlink() {
-                let what = format!("protecting {}, a link, by means of bubblewrap", path.display());
-                return Err(Failure::confine(what, Errno::NOTSUP));
-            }
-            bind(&mut words, "--ro-bind", path, path);
-            Ok(())
-        })?;
-    }
-    hide(&mut words, confinement);
-    let program =
-        std::env::current_exe().map_err(|error| Failure::unavailable("finding this program", errno_of(&error)))?;
-    words.extend(["--".into(), program.into_os_string(), HELPER_ARG.into(), INSIDE_ARG.into()]);
-    words.extend(inherited.iter().map(|fd| OsString::from(fd.to_string())));
-    let whole: Result<_, _> = words.into_iter().map(|word| CString::new(word.into_vec())).collect();
-    whole.map_err(|_| Failure::new(Step::Prepare, Errno::INVAL))
+    words
 }
 
 fn bind(words: &mut Vec<OsString>, how: &str, from: &Path, to: &Path) {
     words.extend([OsStr::new(how), from.as_os_str(), to.as_os_str()].map(OsStr::to_owned));
 }
 
-fn hide(words: &mut Vec<OsString>, confinement: &Confinement) {
-    let is_inner = |path: &PathBuf| confinement.hidden.iter().any(|outer| path != outer && path.starts_with(outer));
-    for path in confinement.hidden.iter().filter(|path| !is_inner(path)) {
-        if path.is_dir() {
-            let words_for = ["--perms", "0000", "--tmpfs"].map(OsString::from);
-            words.extend(words_for.into_iter().chain([path.clone().into_os_string(), "--remount-ro".into()]));
-            words.push(path.clone().into_os_string());
-        } else {
-            bind(words, "--ro-bind", Path::new("/dev/null"), path);
-        }
+fn hide(words: &mut Vec<OsString>, is_directory: bool, path: &Path) {
+    if is_directory {
+        let words_for = ["--perms", "0000", "--tmpfs"].map(OsString::from);
+        words.extend(words_for.into_iter().chain([path.into(), "--remount-ro".into(), path.into()]));
+    } else {
+        bind(words, "--ro-bind", Path::new("/dev/null"), path);
     }
 }
 
@@ -229,7 +256,64 @@ fn prepare_inside(
     super::super::signals::prepare().map_err(plain)?;
     let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
     let null = rustix::fs::open(c"/dev/null", flags, rustix::fs::Mode::empty()).map_err(plain)?;
+    let roots = check_view(&request.confinement)?;
     let program = child::Program::new(&request, &[]);
     let filters = Filters::compile(request.confinement.network, Reach::Namespaces)?;
-    init::start(&request, &program, &filters, std::os::fd::AsFd::as_fd(&null), report)
+    init::start(&request, &roots, &program, &filters, std::os::fd::AsFd::as_fd(&null), report)
+}
+
+/// Looks at the view from within: bubblewrap was given paths, and what they led to may not be what was meant. Gives the
+/// writable roots.
+fn check_view(confinement: &Confinement) -> Result<Vec<OwnedFd>, Failure> {
+    let layout = Layout::seen_only(confinement);
+    let roots = layout.open_seen(confinement)?;
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo")
+        .map_err(|error| Failure::confine("reading /proc/self/mountinfo", errno_of(&error)))?;
+    for (point, options) in mounts.lines().filter_map(mount_of) {
+        let is_open = !options.split(',').any(|option| option == "ro");
+        let own = ["/dev", "/proc"].iter().any(|own| Path::new(&point).starts_with(own));
+        if is_open && !own && !layout.may_be_open(Path::new(&point)) {
+            let what = format!("giving the right to write: {} can be written", Path::new(&point).display());
+            return Err(Failure::confine(what, Errno::STALE));
+        }
+    }
+    Ok(roots)
+}
+
+/// The place and the options of a mount, from a line of `/proc/self/mountinfo` (proc(5)).
+fn mount_of(line: &str) -> Option<(OsString, &str)> {
+    let mut fields = line.split(' ').skip(4);
+    Some((unescaped(fields.next()?), fields.next()?))
+}
+
+/// A path as the kernel writes it: space, tab, newline and backslash in three octal digits.
+fn unescaped(text: &str) -> OsString {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, others)) = rest.split_first() {
+        let digits = others.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) if *first == b'\\' => {
+                bytes.push(byte);
+                rest = &others[3..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = others;
+            }
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_read_as_the_kernel_writes_them() {
+        let line = r"36 35 98:0 /mnt1 /a\040b\134c ro,noatime master:1 - ext3 /dev/root rw,errors=continue";
+        assert_eq!(mount_of(line), Some((r"/a b\c".into(), "ro,noatime")));
+        assert_eq!(mount_of("36 35"), None);
+    }
 }

@@ -3,7 +3,7 @@
 //! it over.
 
 use std::io::PipeWriter;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Pid, WaitOptions};
@@ -14,16 +14,17 @@ use super::syscalls::{Filters, Reach};
 use super::{landlock, privileges};
 use crate::link::{Record, Request, Step};
 
-/// Gives up what the command must not have and starts it.
+/// Gives up what the command must not have and starts it. `roots` are the directories that it may write in.
 pub(super) fn start(
     request: &Request,
+    roots: &[OwnedFd],
     program: &child::Program<'_>,
     filters: &Filters,
     null: BorrowedFd<'_>,
     report: &mut PipeWriter,
 ) -> Result<Pid, Failure> {
     privileges::give_up(Reach::Namespaces)?;
-    landlock::restrict(&request.confinement, landlock::Need::WhatThereIs)?;
+    landlock::restrict(&request.confinement, roots, landlock::Need::WhatThereIs)?;
     filters.install()?;
     // What the command does to the memory of other processes, it does not do to this one's.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)

@@ -1,13 +1,15 @@
-//! The few mount calls that the view is made of. Everything is moved by descriptor, so that no path is looked up twice.
+//! The few mount calls that the view is made of. Everything is moved by descriptor, so that no path is looked up twice, and no
+//! link is followed on the way to one.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags};
 
 use super::super::failure::errno_of;
+use crate::workspace::open_without_links;
 
 /// Nothing beneath is written, gives rights by its owner, or is a device.
 pub(super) const SEALED: u64 = libc::MOUNT_ATTR_RDONLY | OPEN;
@@ -23,9 +25,18 @@ struct MountAttr {
     user_namespace: u64,
 }
 
-/// A place in the tree as it is now, itself and not where it links to.
+/// A place in the tree as it is now, itself and not where it links to. A link on the way to it is told as `ELOOP`.
 pub(super) fn place(path: &Path) -> Result<OwnedFd, Errno> {
-    rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        // A filter that does not know the call; every kernel that has the mount calls below has it.
+        Err(Errno::NOSYS | Errno::PERM) => {}
+        other => return other,
+    }
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return rustix::fs::open(path, flags, Mode::empty());
+    };
+    rustix::fs::openat(open_without_links(parent)?, name, flags, Mode::empty())
 }
 
 /// A copy, attached nowhere, of everything that is mounted at and below a place.
@@ -86,6 +97,11 @@ fn set_attributes(
 /// Mounts a new file system of a kind.
 pub(super) fn new(kind: &str, at: &str, flags: MountFlags, options: &std::ffi::CStr) -> Result<(), Errno> {
     rustix::mount::mount(kind, at, kind, flags | MountFlags::NOSUID, options)
+}
+
+/// Covers a place with a copy of itself, so that it can be neither renamed nor removed.
+pub(super) fn pin(place: BorrowedFd<'_>) -> Result<(), Errno> {
+    attach(&copy(place)?, place)
 }
 
 /// Covers a place with a copy of itself that cannot be written.

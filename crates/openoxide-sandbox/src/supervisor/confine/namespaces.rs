@@ -10,9 +10,9 @@ use rustix::process::{Pid, WaitOptions};
 
 use super::super::failure::{self, Failure, errno_of};
 use super::super::{Control, child, exit};
-use super::placeholders::Placeholders;
+use super::placeholders::{Kind, Placeholders};
 use super::syscalls::{Filters, Reach};
-use super::{Started, init, view};
+use super::{Started, init, layout, roots, view};
 use crate::link::{Request, Step};
 
 /// Starts the command inside; returns once it runs its program.
@@ -20,7 +20,11 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Contr
     let confinement = &request.confinement;
     let filters = Filters::compile(confinement.network, Reach::Namespaces)?;
     let program = child::Program::new(request, &[]);
-    let placeholders = Placeholders::make(confinement)?;
+    // Looked at before anything is made in one of them.
+    let roots = roots::open(confinement)?;
+    layout::prepare(&request.confinement, &roots)?;
+    let placeholders = Placeholders::make(request, &roots, Kind::Link)?;
+    drop(roots);
     let (mut failed, mut report) = failure::channel()?;
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     let mut flags =
@@ -31,8 +35,8 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Contr
     let cloned = clone(flags);
     if cloned == 0 {
         let started = enter(uid.as_raw(), gid.as_raw(), &report, confinement.network)
-            .and_then(|()| view::build(confinement))
-            .and_then(|()| init::start(request, &program, &filters, null, &mut report));
+            .and_then(|()| view::build(confinement, placeholders.relied_on()))
+            .and_then(|roots| init::start(request, &roots, &program, &filters, null, &mut report));
         match started {
             Ok(command) => {
                 // From here on the command alone holds the pipe by which its exec is told.

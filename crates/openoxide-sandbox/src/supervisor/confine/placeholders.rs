@@ -1,114 +1,213 @@
-//! Empty directories that stand, while a command runs, for protected names that do not exist, so that something read-only
-//! can be mounted on them. They are made and taken away by the supervisor, outside of the namespaces.
+//! What stands, while a command runs, for protected names that do not exist, so that something read-only can be mounted on
+//! it. Made and taken away by the supervisor, outside of the namespaces.
 //!
-//! A ledger for each workspace, beneath the home of OpenOxide, names those that were made; it is written before they are.
+//! It must not change what other programs find: `.git`, and every name in a directory of temporary files, is a link to where
+//! nothing can ever be made, so that whoever asks for a repository or settings is told that there are none. The other
+//! names in a workspace are empty directories, which git does not list as links are. Bubblewrap cannot mount on links:
+//! there all are directories, and none stands for a `.git` that lies in a repository.
+//!
+//! A ledger for each directory, beneath the home of OpenOxide, names those that were made; it is written before they are.
 //! Commands that rely on them hold a shared lock on it. The last one out gets the lock alone and removes them, also those
-//! of a supervisor that was killed, and only ever empty directories.
+//! of a supervisor that was killed, and only what is still as it was made. Others, with ledgers of their own, may work in the
+//! same directory, above all in one of temporary files: so the lock is on the directory too, and the last one removes every
+//! link of the kind that it may remove.
 
+use std::ffi::{CStr, OsStr};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, flock, openat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::super::failure::{Failure, errno_of};
 use super::view::at;
-use crate::Confinement;
+use crate::link::Request;
 use crate::policy::PROTECTED_NAMES;
+use crate::{WritableRoot, repository};
+
+/// Where a link leads that stands for nothing. Nobody can make a name in `/proc`.
+const NOWHERE: &CStr = c"/proc/openoxide-keeps-this-name-free";
+
+/// How often, and after which pause, a directory is locked that somebody else has locked. Who takes placeholders away has it
+/// for a moment; whoever has it for longer is not waited for.
+const LOCK_TRIES: usize = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(1);
+
+/// What a placeholder is where a link would serve best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Link,
+    Directory,
+}
 
 /// What one command relies on.
 pub(in crate::supervisor) struct Placeholders {
-    ledgers: Vec<Ledger>,
+    kept: Vec<Kept>,
+    relied_on: Vec<PathBuf>,
 }
 
-struct Ledger {
-    workspace: PathBuf,
-    file: File,
+/// The names of one directory.
+struct Kept {
+    path: PathBuf,
+    directory: OwnedFd,
+    ledger: File,
+    /// The same directory, locked as the ledger is, for whoever has another ledger; none where it cannot be.
+    shared: Option<OwnedFd>,
 }
 
 impl Placeholders {
-    /// Makes those that are missing.
-    pub(super) fn make(confinement: &Confinement) -> Result<Self, Failure> {
-        let mut placeholders = Self { ledgers: Vec::new() };
-        for root in confinement.writable.iter().filter(|root| root.is_workspace) {
-            match placeholders.make_in(&root.path, confinement.ledgers.as_deref()) {
-                Ok(()) => {}
-                Err(failure) => {
-                    placeholders.remove();
-                    return Err(failure);
-                }
+    /// Makes those that are missing. The descriptors are those of the writable roots. For a question, which runs nothing,
+    /// none are made: nobody is kept from anything, and the caller's directory stays as it is.
+    pub(super) fn make(request: &Request, roots: &[OwnedFd], kind: Kind) -> Result<Self, Failure> {
+        let mut placeholders = Self { kept: Vec::new(), relied_on: Vec::new() };
+        if request.probe {
+            return Ok(placeholders);
+        }
+        let ledgers = request.confinement.ledgers.as_deref();
+        for (root, directory) in request.confinement.writable.iter().zip(roots) {
+            if let Err(failure) = placeholders.make_in(root, directory.as_fd(), ledgers, kind) {
+                placeholders.remove();
+                return Err(failure);
             }
         }
         Ok(placeholders)
     }
 
-    fn make_in(&mut self, workspace: &Path, ledgers: Option<&Path>) -> Result<(), Failure> {
+    /// The places that are there now and must be there when they are covered.
+    pub(super) fn relied_on(&self) -> &[PathBuf] {
+        &self.relied_on
+    }
+
+    fn make_in(
+        &mut self,
+        root: &WritableRoot,
+        directory: BorrowedFd<'_>,
+        ledgers: Option<&Path>,
+        kind: Kind,
+    ) -> Result<(), Failure> {
         let Some(ledgers) = ledgers else {
             let what =
                 "keeping count of protected names without a home directory; set OPENOXIDE_HOME to a writable one";
             return Err(Failure::confine(what, Errno::NOENT));
         };
         // Also where nothing is missing now: another command's placeholder may be what is there.
-        let file = open(ledgers, workspace).map_err(|error| {
+        let ledger = open(ledgers, &root.path).map_err(|error| {
             let what = format!(
                 "keeping count of protected names in {} (set OPENOXIDE_HOME to a writable directory)",
                 ledgers.display()
             );
             Failure::confine(what, errno_of(&error))
         })?;
-        flock(&file, FlockOperation::LockShared).map_err(at("locking the ledger of", workspace))?;
-        self.ledgers.push(Ledger { workspace: workspace.into(), file });
-        let ledger = self.ledgers.last_mut().expect("one was just added");
+        flock(&ledger, FlockOperation::LockShared).map_err(at("locking the ledger of", &root.path))?;
+        let shared = lock_shared(directory);
+        let directory = directory.try_clone_to_owned().map_err(|error| Failure::confine("", errno_of(&error)))?;
+        self.kept.push(Kept { path: root.path.clone(), directory, ledger, shared });
+        let kept = self.kept.last_mut().expect("one was just added");
         for name in PROTECTED_NAMES {
-            ledger.make(name).map_err(|error| at("making a placeholder in", workspace)(errno_of(&error)))?;
+            let is_git = name == ".git";
+            let made = match kind {
+                // Other programs would take the directory for the root of the repository.
+                Kind::Directory if is_git && repository::lies_in_repository(&root.path) => continue,
+                Kind::Link if is_git || !root.is_workspace => kept.make(name, Kind::Link),
+                Kind::Link | Kind::Directory => kept.make(name, Kind::Directory),
+            };
+            match made {
+                Ok(()) => self.relied_on.push(root.path.join(name)),
+                // Where this user may make nothing, the command may not either.
+                Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) if !root.is_workspace => {}
+                Err(errno) => return Err(at("making a placeholder in", &root.path)(errno)),
+            }
         }
         Ok(())
     }
 
     /// Takes them away, unless another command relies on them.
     pub(in crate::supervisor) fn remove(self) {
-        for mut ledger in self.ledgers {
-            if flock(&ledger.file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        for mut kept in self.kept {
+            let alone = FlockOperation::NonBlockingLockExclusive;
+            let is_last = flock(&kept.ledger, alone).is_ok()
+                && kept.shared.as_ref().is_none_or(|directory| flock(directory, alone).is_ok());
+            if is_last {
                 // What is left is taken away after the next command.
-                let _ = ledger.clear();
+                let _ = kept.clear();
+            }
+            if is_last && kept.shared.is_some() {
+                // And those of whoever was not the last and has another ledger. A link says of itself what it is.
+                PROTECTED_NAMES.iter().for_each(|name| kept.remove_link(OsStr::new(name)));
             }
         }
     }
 }
 
-impl Ledger {
-    fn make(&mut self, name: &str) -> std::io::Result<()> {
-        let path = self.workspace.join(name);
-        if path.symlink_metadata().is_ok() {
+impl Kept {
+    fn make(&mut self, name: &str, kind: Kind) -> Result<(), Errno> {
+        if statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
             return Ok(());
         }
-        let mut line = path.as_os_str().as_bytes().to_vec();
-        line.push(0);
-        self.file.write_all(&line)?;
-        match std::fs::DirBuilder::new().mode(0o755).create(&path) {
+        let path = self.path.join(name);
+        let line = [path.as_os_str().as_bytes(), &[0]].concat();
+        self.ledger.write_all(&line).map_err(|error| errno_of(&error))?;
+        let made = match kind {
+            Kind::Link => rustix::fs::symlinkat(NOWHERE, &self.directory, name),
+            Kind::Directory => rustix::fs::mkdirat(&self.directory, name, Mode::from_raw_mode(0o755)),
+        };
+        match made {
             // Another command was quicker.
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            Err(Errno::EXIST) => Ok(()),
             other => other,
         }
     }
 
     fn clear(&mut self) -> std::io::Result<()> {
         let mut text = Vec::new();
-        self.file.rewind()?;
-        self.file.read_to_end(&mut text)?;
+        self.ledger.rewind()?;
+        self.ledger.read_to_end(&mut text)?;
         for path in text.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
             let path = PathBuf::from(std::ffi::OsString::from_vec(path.to_vec()));
-            // Two workspaces may share a ledger, if hardly ever; each clears its own.
-            if path.parent() == Some(&self.workspace) {
-                // It fails for one that the user has made use of in the meantime, which is then the user's.
-                let _ = std::fs::remove_dir(path);
+            // Two directories may share a ledger, if hardly ever; each clears its own.
+            if let Some(name) = path.file_name().filter(|_| path.parent() == Some(&self.path)) {
+                self.remove(name);
             }
         }
-        self.file.set_len(0)
+        self.ledger.set_len(0)
     }
+
+    /// Removes a placeholder, if it still is one. What the user has made use of in the meantime is the user's.
+    fn remove(&self, name: &OsStr) {
+        let stat = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            Ok(FileType::Symlink) => self.remove_link(name),
+            // It fails for one that is not empty.
+            Ok(FileType::Directory) => drop(unlinkat(&self.directory, name, AtFlags::REMOVEDIR)),
+            _ => {}
+        }
+    }
+
+    /// Removes a link that stands for nothing. It fails for one of another user.
+    fn remove_link(&self, name: &OsStr) {
+        let target = rustix::fs::readlinkat(&self.directory, name, Vec::new());
+        if target.is_ok_and(|target| target.as_c_str() == NOWHERE) {
+            let _ = unlinkat(&self.directory, name, AtFlags::empty());
+        }
+    }
+}
+
+/// Locks a directory together with whoever else relies on what stands in it; none where it cannot be.
+fn lock_shared(directory: BorrowedFd<'_>) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(directory, c".", flags, Mode::empty()).ok()?;
+    for _ in 0..LOCK_TRIES {
+        if flock(&opened, FlockOperation::NonBlockingLockShared).is_ok() {
+            return Some(opened);
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    None
 }
 
 fn open(ledgers: &Path, workspace: &Path) -> std::io::Result<File> {
@@ -132,27 +231,18 @@ fn fnv(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{SandboxMode, WritableRoot};
 
     struct House {
         _dir: tempfile::TempDir,
-        confinement: Confinement,
+        ledgers: PathBuf,
         workspace: PathBuf,
     }
 
     fn house() -> House {
         let dir = tempfile::tempdir().unwrap();
         let workspace = dir.path().join("w");
-        std::fs::create_dir_all(workspace.join(".git")).unwrap();
-        let confinement = Confinement {
-            mode: SandboxMode::WorkspaceWrite,
-            writable: vec![WritableRoot { path: workspace.clone(), is_workspace: true, id: None }],
-            hidden: Vec::new(),
-            network: false,
-            ledgers: Some(dir.path().join("home/run")),
-            private_tmp: None,
-        };
-        House { _dir: dir, confinement, workspace }
+        std::fs::create_dir_all(workspace.join(".codex")).unwrap();
+        House { ledgers: dir.path().join("home/run"), workspace, _dir: dir }
     }
 
     fn names(workspace: &Path) -> Vec<String> {
@@ -164,47 +254,112 @@ mod tests {
         names
     }
 
-    fn make(house: &House) -> Placeholders {
-        Placeholders::make(&house.confinement).unwrap_or_else(|failure| panic!("{failure:?}"))
+    impl House {
+        fn try_make(&self, is_workspace: bool, kind: Kind, ledgers: Option<&Path>) -> Result<Placeholders, Failure> {
+            let root = WritableRoot { path: self.workspace.clone(), is_workspace, id: None };
+            let directory = File::open(&self.workspace).unwrap();
+            let mut placeholders = Placeholders { kept: Vec::new(), relied_on: Vec::new() };
+            placeholders.make_in(&root, directory.as_fd(), ledgers, kind)?;
+            Ok(placeholders)
+        }
+
+        fn make(&self, is_workspace: bool, kind: Kind) -> Placeholders {
+            self.try_make(is_workspace, kind, Some(&self.ledgers)).unwrap_or_else(|failure| panic!("{failure:?}"))
+        }
     }
+
+    const ALL: [&str; 4] = [".agents", ".codex", ".git", ".openoxide"];
 
     #[test]
     fn what_is_missing_is_there_while_any_command_runs() {
+        for (is_workspace, kind) in [(true, Kind::Link), (false, Kind::Link), (true, Kind::Directory)] {
+            let house = house();
+            let (first, second) = (house.make(is_workspace, kind), house.make(is_workspace, kind));
+            assert_eq!(names(&house.workspace), ALL);
+            assert_eq!(first.relied_on().len(), 4);
+            first.remove();
+            assert_eq!(names(&house.workspace), ALL);
+            second.remove();
+            assert_eq!(names(&house.workspace), [".codex"]);
+        }
+    }
+
+    #[test]
+    fn nobody_finds_a_repository_in_a_placeholder() {
         let house = house();
-        let (first, second) = (make(&house), make(&house));
-        assert_eq!(names(&house.workspace), [".agents", ".codex", ".git", ".openoxide"]);
-        first.remove();
-        assert_eq!(names(&house.workspace), [".agents", ".codex", ".git", ".openoxide"]);
-        second.remove();
-        assert_eq!(names(&house.workspace), [".git"]);
+        let placeholders = house.make(true, Kind::Link);
+        let git = house.workspace.join(".git");
+        assert!(git.symlink_metadata().unwrap().is_symlink() && !git.exists());
+        assert!(house.workspace.join(".agents").is_dir());
+        assert!(std::fs::create_dir(&git).is_err() && File::create(&git).is_err());
+        placeholders.remove();
+        let placeholders = house.make(false, Kind::Link);
+        assert!(ALL.iter().all(|name| *name == ".codex" || !house.workspace.join(name).exists()));
+        placeholders.remove();
+    }
+
+    #[test]
+    fn no_directory_stands_for_a_repository_within_one() {
+        let house = house();
+        std::fs::create_dir(house._dir.path().join(".git")).unwrap();
+        std::fs::write(house._dir.path().join(".git/HEAD"), "ref: x\n").unwrap();
+        let placeholders = house.make(true, Kind::Directory);
+        assert_eq!(names(&house.workspace), [".agents", ".codex", ".openoxide"]);
+        placeholders.remove();
+    }
+
+    #[test]
+    fn those_of_another_ledger_stay_while_they_are_relied_on() {
+        for is_workspace in [false, true] {
+            let house = house();
+            let ledgers = house._dir.path().join("other/run");
+            let other = house.try_make(is_workspace, Kind::Link, Some(&ledgers)).unwrap();
+            let own = house.make(is_workspace, Kind::Link);
+            // They made them; this one relies on them.
+            other.remove();
+            assert_eq!(names(&house.workspace), ALL);
+            own.remove();
+            // The last one knows links without the ledger; the directories go with the next command of theirs.
+            assert!(house.workspace.join(".git").symlink_metadata().is_err());
+            house.try_make(is_workspace, Kind::Link, Some(&ledgers)).unwrap().remove();
+            assert_eq!(names(&house.workspace), [".codex"]);
+        }
+    }
+
+    #[test]
+    fn a_lock_that_somebody_keeps_stops_nobody() {
+        let house = house();
+        let held = File::open(&house.workspace).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        house.make(false, Kind::Link).remove();
     }
 
     #[test]
     fn what_a_killed_supervisor_left_goes_with_the_next_command() {
         let house = house();
         // Dropping closes the ledger and lets go of the lock, as the kernel does for the dead.
-        drop(make(&house));
+        drop(house.make(true, Kind::Link));
         assert_eq!(names(&house.workspace).len(), 4);
-        make(&house).remove();
-        assert_eq!(names(&house.workspace), [".git"]);
+        house.make(true, Kind::Link).remove();
+        assert_eq!(names(&house.workspace), [".codex"]);
     }
 
     #[test]
     fn what_the_user_made_stays() {
         let house = house();
-        std::fs::create_dir(house.workspace.join(".codex")).unwrap();
-        let placeholders = make(&house);
+        let placeholders = house.make(true, Kind::Link);
         std::fs::write(house.workspace.join(".agents/mine"), "x").unwrap();
+        std::fs::remove_file(house.workspace.join(".git")).unwrap();
+        std::os::unix::fs::symlink("mine", house.workspace.join(".git")).unwrap();
         placeholders.remove();
         assert_eq!(names(&house.workspace), [".agents", ".codex", ".git"]);
     }
 
     #[test]
     fn without_a_place_for_the_ledger_nothing_is_made() {
-        let mut house = house();
-        house.confinement.ledgers = None;
-        let failure = Placeholders::make(&house.confinement).err().unwrap();
+        let house = house();
+        let failure = house.try_make(true, Kind::Link, None).err().unwrap();
         assert!(failure.detail.contains("OPENOXIDE_HOME"), "{failure:?}");
-        assert_eq!(names(&house.workspace), [".git"]);
+        assert_eq!(names(&house.workspace), [".codex"]);
     }
 }

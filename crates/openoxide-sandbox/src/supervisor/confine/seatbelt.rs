@@ -127,21 +127,18 @@ pub(super) fn wrapper(profile: &Profile) -> Option<Vec<CString>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::WritableRoot;
+    use crate::WritableRoot;
 
     fn confinement(mode: SandboxMode, workspace: &str) -> Confinement {
         let is_writable = mode == SandboxMode::WorkspaceWrite;
         Confinement {
-            mode,
             writable: [("/private/tmp", false), (workspace, true)]
                 .into_iter()
                 .filter(|_| is_writable)
                 .map(|(path, is_workspace)| WritableRoot { path: path.into(), is_workspace, id: None })
                 .collect(),
             hidden: vec!["/Users/ada/.openoxide".into(), "/Users/ada/.ssh".into()],
-            network: false,
-            ledgers: None,
-            private_tmp: None,
+            ..Confinement::new(mode)
         }
     }
 

@@ -24,7 +24,7 @@ pub(super) enum Reach {
 pub(super) struct Filters(Vec<BpfProgram>);
 
 /// Refused everywhere.
-const REFUSED: [libc::c_long; 41] = [
+const REFUSED: [libc::c_long; 44] = [
     // Ways to have the kernel act later or elsewhere, where no filter sees it.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
@@ -49,6 +49,8 @@ const REFUSED: [libc::c_long; 41] = [
     libc::SYS_fsmount,
     libc::SYS_fspick,
     libc::SYS_mount_setattr,
+    SYS_OPEN_TREE_ATTR,
+    SYS_LISTNS,
     // Files by other means than their path.
     libc::SYS_name_to_handle_at,
     libc::SYS_open_by_handle_at,
@@ -65,6 +67,7 @@ const REFUSED: [libc::c_long; 41] = [
     libc::SYS_swapoff,
     libc::SYS_acct,
     libc::SYS_quotactl,
+    SYS_QUOTACTL_FD,
     libc::SYS_syslog,
     libc::SYS_settimeofday,
     libc::SYS_clock_settime,
@@ -121,10 +124,13 @@ const REFUSED_ON_HOST_HERE: [libc::c_long; 6] =
 const REFUSED_ON_HOST_HERE: [libc::c_long; 0] = [];
 
 // The same numbers on every architecture; younger than the C library's bindings on some.
+const SYS_QUOTACTL_FD: libc::c_long = 443;
 const SYS_FCHMODAT2: libc::c_long = 452;
 const SYS_SETXATTRAT: libc::c_long = 463;
 const SYS_REMOVEXATTRAT: libc::c_long = 466;
+const SYS_OPEN_TREE_ATTR: libc::c_long = 467;
 const SYS_FILE_SETATTR: libc::c_long = 469;
+const SYS_LISTNS: libc::c_long = 470;
 
 /// Requests that type into a terminal, or into the console's selection.
 const TYPING: [u64; 2] = [0x5412, 0x541c];

@@ -1,9 +1,9 @@
 //! What the command sees of the file system: everything, read-only, and then the exceptions.
 //!
-//! The order matters. Copies of what stays writable are taken before everything is made read-only, and attached after;
-//! protected names are covered when their roots are in place, credentials last, so that nothing uncovers them.
+//! The order matters. Copies of what stays writable are taken before everything is made read-only, and attached after, in
+//! the order of `plan.rs`.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,9 @@ use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
 use super::super::failure::{Failure, errno_of};
-use super::{mounts, privileges, protected};
+use super::layout::Layout;
+use super::plan::{Act, Mount};
+use super::{mounts, privileges, roots};
 use crate::Confinement;
 
 /// Devices that are harmless.
@@ -37,34 +39,56 @@ const OWN_PID_MAX: (u32, u32) = (6, 14);
 const EMPTY_DIRECTORY: &str = "/dev/.hidden-directory";
 const EMPTY_FILE: &str = "/dev/.hidden-file";
 
-/// Builds the view in this process's mount namespace.
-pub(super) fn build(confinement: &Confinement) -> Result<(), Failure> {
+/// Builds the view in this process's mount namespace. Gives the writable roots, as descriptors.
+///
+/// `relied_on` are protected places that must be there to be covered, because another could be made in their stead.
+pub(super) fn build(confinement: &Confinement, relied_on: &[PathBuf]) -> Result<Vec<OwnedFd>, Failure> {
     let unavailable = |what: &'static str| move |errno| Failure::unavailable(what, errno);
     mounts::make_private().map_err(unavailable("making the mounts private"))?;
-    let mut roots = Vec::with_capacity(confinement.writable.len());
-    for root in &confinement.writable {
-        let copy = mounts::place(&root.path).and_then(|place| mounts::copy(place.as_fd()));
-        roots.push(copy.map_err(at("keeping", &root.path))?);
+    let roots = roots::open(confinement)?;
+    let layout = Layout::of(confinement, &roots);
+    let mut copies = Vec::with_capacity(roots.len());
+    for (root, directory) in confinement.writable.iter().zip(&roots) {
+        copies.push(mounts::copy(directory.as_fd()).map_err(at("keeping", &root.path))?);
     }
     let devices = copy_devices();
     mounts::restrict_all(mounts::SEALED).map_err(unavailable("making the mounts read-only"))?;
     build_dev(&devices)?;
     build_proc()?;
-    for (root, copy) in confinement.writable.iter().zip(&roots) {
-        let place = mounts::restrict(copy, mounts::OPEN).and_then(|()| mounts::place(&root.path));
-        let attached = place.and_then(|place| mounts::attach(copy, place.as_fd()));
-        attached.map_err(at("attaching", &root.path))?;
+    let relied_on: Vec<PathBuf> = relied_on.iter().map(|path| layout.seen(path)).collect();
+    for Mount { path, act } in layout.steps() {
+        match act {
+            Act::Attach(number) => {
+                let place = layout.place_of(&confinement.writable[number], &path)?;
+                let attached = mounts::restrict(&copies[number], mounts::OPEN)
+                    .and_then(|()| mounts::attach(&copies[number], place.as_fd()));
+                attached.map_err(at("attaching", &path))?;
+            }
+            Act::Pin => if_there(&path, false, mounts::pin)?,
+            // A link that is covered by itself still leads on, and can be neither renamed nor removed.
+            Act::Seal => if_there(&path, relied_on.contains(&path), mounts::seal)?,
+            Act::Hide => cover(&path)?,
+        }
     }
-    for root in &confinement.writable {
-        protected::cover(root, confinement)?;
-    }
-    hide(confinement)?;
     rustix::mount::mount_remount(
         "/dev",
         MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NOEXEC,
         c"",
     )
-    .map_err(|errno| Failure::confine("closing /dev", errno))
+    .map_err(|errno| Failure::confine("closing /dev", errno))?;
+    Ok(roots)
+}
+
+/// Covers a place, unless it has gone since it was found and nothing relies on it.
+fn if_there(
+    path: &Path,
+    is_relied_on: bool,
+    cover: impl Fn(BorrowedFd<'_>) -> Result<(), Errno>,
+) -> Result<(), Failure> {
+    match mounts::place(path).and_then(|place| cover(place.as_fd())) {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) if !is_relied_on => Ok(()),
+        other => other.map_err(at("protecting", path)),
+    }
 }
 
 /// Says of a failure what was done to which path.
@@ -136,13 +160,6 @@ fn build_proc() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Puts the credentials out of sight.
-fn hide(confinement: &Confinement) -> Result<(), Failure> {
-    // One that lies in another is hidden with it, and its path leads nowhere by then.
-    let is_inner = |path: &PathBuf| confinement.hidden.iter().any(|outer| path != outer && path.starts_with(outer));
-    confinement.hidden.iter().filter(|path| !is_inner(path)).try_for_each(|path| cover(path))
-}
-
 /// Covers a file or directory, if it is there, with an empty one that nobody may open.
 fn cover(path: &Path) -> Result<(), Failure> {
     let covered = || {
@@ -150,6 +167,11 @@ fn cover(path: &Path) -> Result<(), Failure> {
             Ok(place) => place,
             // What cannot be reached by us cannot be reached by the command.
             Err(Errno::NOENT | Errno::ACCESS | Errno::NOTDIR) => return Ok(()),
+            // A link has come on the way to it. Where that leads is as secret.
+            Err(Errno::LOOP) => match path.canonicalize() {
+                Ok(real) => mounts::place(&real)?,
+                Err(_) => return Ok(()),
+            },
             Err(errno) => return Err(errno),
         };
         let is_directory = FileType::from_raw_mode(fstat(&place)?.st_mode).is_dir();

@@ -2,7 +2,7 @@
 
 use openoxide_sandbox::Backend;
 
-use crate::support::house::{House, User, WORKSPACE_WRITE};
+use crate::support::house::{FULL_ACCESS, House, User, WORKSPACE_WRITE};
 
 /// Namespaces that a process could make for itself, by the numbers of their flags.
 const NAMESPACES: [(&str, u32); 7] = [
@@ -15,7 +15,7 @@ const NAMESPACES: [(&str, u32); 7] = [
     ("cgroup", 0x0200_0000),
 ];
 
-const CALLS: [&str; 25] = [
+const CALLS: [&str; 28] = [
     "clone3",
     "setns",
     "mount",
@@ -23,6 +23,9 @@ const CALLS: [&str; 25] = [
     "pivot_root",
     "chroot",
     "open_tree",
+    "open_tree_attr",
+    "listns",
+    "quotactl_fd",
     "mount_setattr",
     "fsopen",
     "mknod",
@@ -126,4 +129,23 @@ pub fn nothing_is_typed_into_the_terminal(house: &House) {
         assert!(ran.out.contains("typed 1"), "{ran:?}");
         assert!(ran.out.contains("os error 1)"), "{ran:?}");
     }
+}
+
+/// What the user types elsewhere is not read, and nothing is written to the user's screens.
+pub fn the_users_terminals_are_out_of_reach(house: &House) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal can be made");
+    grantpt(&ours).and_then(|()| unlockpt(&ours)).expect("it is ours");
+    let name = ptsname(&ours, Vec::new()).expect("it has a name").into_string().expect("it is text");
+    // Kept open, so that what is typed stays.
+    let _theirs = std::fs::OpenOptions::new().read(true).write(true).open(&name).expect("it is there");
+    house.own(std::path::Path::new(&name));
+    rustix::io::write(&ours, b"a password\nanother\n").expect("it can be typed into");
+    let read = format!("timeout 20 head -n1 <{name} | grep .");
+    let write = format!("printf x >{name}");
+    let attempts = [("read what is typed", read.as_str()), ("write on the screen", write.as_str())];
+    for mode in house.modes() {
+        house.refuses(mode, &attempts);
+    }
+    house.allows(FULL_ACCESS, &attempts);
 }

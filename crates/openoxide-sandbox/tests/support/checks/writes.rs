@@ -1,5 +1,8 @@
 //! Nothing outside of the workspace is written, by whatever way; nothing at all in `read-only`.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::Stdio;
+
 use openoxide_sandbox::Backend;
 
 use crate::support::house::{FULL_ACCESS, House, READ_ONLY, WORKSPACE_WRITE};
@@ -139,4 +142,60 @@ pub fn secrets_are_hidden_within_the_workspace(house: &House) {
     assert_eq!(text, "rc\nmore\n");
     let after = [".ssh/id", ".netrc", ".openoxide/auth.json"].map(|name| house.snapshot(&format!("home/{name}")));
     assert_eq!(after, before);
+}
+
+/// As every renewal of a token does it.
+pub fn secrets_stay_hidden_when_the_host_replaces_them(house: &House) {
+    if openoxide_sandbox::landlock_version() == 0 {
+        // Mounts alone cover what was there.
+        return;
+    }
+    house
+        .host(
+            "mkdir -p $base/home/.docker $base/home/store && echo first > $base/home/.docker/config.json
+        echo first > $base/home/store/creds && ln -s store/creds $base/home/.git-credentials",
+        )
+        .success();
+    for mode in house.modes() {
+        let script = "echo ready; read line; cat $HOME/.netrc $HOME/.docker/config.json $HOME/.git-credentials \
+            $HOME/store/creds $HOME/.pgpass $HOME/.ssh/new $HOME/.openoxide/new; cat $HOME/.bashrc; exit 0";
+        let mut command = house.command("run", "ws", mode, script);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        house.host("cd $base/home && for file in .netrc .docker/config.json store/creds .pgpass .ssh/new .openoxide/new; do
+            echo NEW-SECRET > new && mv new $file; done").success();
+        child.stdin.take().unwrap().write_all(b"go on\n").unwrap();
+        let mut text = String::new();
+        out.read_to_string(&mut text).unwrap();
+        child.wait().unwrap();
+        assert_eq!(text, "rc\n", "in {mode}");
+        house.host("rm $base/home/.pgpass").success();
+    }
+}
+
+pub fn nobody_works_in_a_hidden_place(house: &House) {
+    house.host("mkdir $base/home/.openoxide/sub && ln -s home/.openoxide/sub $base/sub").success();
+    for mode in house.modes() {
+        for place in ["home/.openoxide", "home/.openoxide/sub", "sub", "home/.ssh"] {
+            let ran = house.run_in(place, mode, "echo started; cat ../auth.json auth.json id");
+            assert_eq!((ran.code, ran.out.as_str()), (125, ""), "{place}: {ran:?}");
+            assert!(ran.err.contains("kept from commands"), "{ran:?}");
+        }
+    }
+}
+
+pub fn secrets_of_the_system_are_hidden(house: &House) {
+    for mode in house.modes() {
+        let attempts = [
+            ("passwords", "cat /etc/shadow"),
+            ("older ones", "cat /etc/shadow-"),
+            ("of groups", "cat /etc/gshadow"),
+            ("host keys", "cat /etc/ssh/ssh_host_*_key | grep ."),
+        ];
+        house.refuses(mode, &attempts);
+        house.run(mode, "cat /etc/passwd /etc/hosts >/dev/null && ls /etc >/dev/null").success();
+    }
 }

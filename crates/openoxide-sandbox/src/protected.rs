@@ -1,0 +1,320 @@
+//! Finds what git and agents take orders from, wherever it stands beneath a writable root: as a directory, as a file that
+//! points to one, as a link, and in repositories further down. Only looks; what is found is covered by the supervisor
+//! (`supervisor/confine/plan.rs`) and kept from patches by [`crate::Confinement::may_write`].
+//!
+//! What stands there may be the work of a command, so nothing that is found makes the search fail: what cannot be read is
+//! passed over, what leads nowhere is a place without a target, and nothing is covered that contains what led to it.
+
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::io::Errno;
+
+use crate::confinement::WritableRoot;
+use crate::policy::PROTECTED_NAMES;
+use crate::repository;
+
+/// How far below a root repositories are looked for, and how many entries are looked at in all.
+const DEPTH: usize = 3;
+const ENTRIES: usize = 5000;
+
+/// Directories that are large and hold no repository of the user's.
+const SKIPPED: [&str; 2] = ["node_modules", "target"];
+
+/// The most links that are followed to one target, as the kernel has it.
+const MAX_LINKS: usize = 40;
+
+/// Whether a name is one of [`PROTECTED_NAMES`], in any case of letters.
+pub(crate) fn is_protected_name(name: &OsStr) -> bool {
+    PROTECTED_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// The places beneath one of the roots that nobody but the user may change: absolute, without links but for the last name.
+pub(crate) fn find(root: &WritableRoot, directory: BorrowedFd<'_>, roots: &[WritableRoot]) -> BTreeSet<PathBuf> {
+    let mut search = Search {
+        roots,
+        // In a directory that many users share only what is this user's can be an order to this user's programs.
+        owner: (!root.is_workspace).then(|| rustix::process::geteuid().as_raw()),
+        entries: ENTRIES,
+        found: BTreeSet::new(),
+    };
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    for name in PROTECTED_NAMES {
+        // Found by name, so that no number of other entries cuts them off, nor a directory that cannot be listed.
+        search.handle_entry(directory, &root.path, OsStr::new(name));
+    }
+    if let Ok(directory) = openat(directory, c".", flags, Mode::empty()) {
+        search.descend(directory, root.path.clone());
+    }
+    search.found
+}
+
+/// What an entry of a protected name leads to, where it is one and a command could change what it leads to.
+pub(crate) fn leads_to(entry: &Path, roots: &[WritableRoot]) -> BTreeSet<PathBuf> {
+    let mut search = Search { roots, owner: None, entries: 0, found: BTreeSet::new() };
+    // An absolute path stands for itself wherever it is looked up.
+    search.handle_entry(rustix::fs::CWD, Path::new("/"), entry.as_os_str());
+    search.found
+}
+
+struct Search<'a> {
+    roots: &'a [WritableRoot],
+    /// Where set, what belongs to others is left alone.
+    owner: Option<u32>,
+    /// How many more are looked at.
+    entries: usize,
+    found: BTreeSet<PathBuf>,
+}
+
+impl Search<'_> {
+    /// Looks into a directory and those below it, nearer ones first, so that the bound cuts off the farthest.
+    fn descend(&mut self, directory: OwnedFd, path: PathBuf) {
+        let mut level = vec![(directory, path)];
+        for depth in 0..=DEPTH {
+            let mut next = Vec::new();
+            for (directory, path) in level {
+                for name in self.names(directory.as_fd()).unwrap_or_default() {
+                    let name = OsStr::from_bytes(name.to_bytes());
+                    if is_protected_name(name) {
+                        self.handle_entry(directory.as_fd(), &path, name);
+                    } else if depth < DEPTH && !SKIPPED.iter().any(|skipped| name == *skipped) {
+                        let inner = path.join(name);
+                        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                        // A root has a search of its own. What the user cannot enter, neither can the command.
+                        if !self.is_root(&inner)
+                            && let Ok(opened) = openat(&directory, name, flags, Mode::empty())
+                            && self.is_ours(|| fstat(&opened))
+                        {
+                            next.push((opened, inner));
+                        }
+                    }
+                }
+            }
+            level = next;
+        }
+    }
+
+    /// The entries that are directories or protected.
+    fn names(&mut self, directory: BorrowedFd<'_>) -> Result<Vec<CString>, Errno> {
+        let mut names = Vec::new();
+        each_entry(directory, |name, kind| {
+            if self.entries == 0 {
+                return false;
+            }
+            self.entries -= 1;
+            let is_wanted = match kind {
+                FileType::Directory | FileType::Unknown => name != c"." && name != c"..",
+                _ => is_protected_name(OsStr::from_bytes(name.to_bytes())),
+            };
+            if is_wanted {
+                names.push(name.to_owned());
+            }
+            true
+        })?;
+        Ok(names)
+    }
+
+    fn is_root(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| root.path == path)
+    }
+
+    fn is_ours(&self, stat: impl FnOnce() -> Result<Stat, Errno>) -> bool {
+        self.owner.is_none_or(|owner| stat().is_ok_and(|stat| stat.st_uid == owner))
+    }
+
+    /// Notes one protected entry, and what it leads to.
+    fn handle_entry(&mut self, directory: BorrowedFd<'_>, parent: &Path, name: &OsStr) {
+        let path = parent.join(name);
+        let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
+        if !self.found.insert(path.clone()) || !self.is_ours(|| Ok(stat)) {
+            return;
+        }
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink => self.handle_target(&path, &path, false),
+            FileType::RegularFile => {
+                for target in repository::pointed_to(&path) {
+                    self.handle_target(&path, &target, true);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes what an entry leads to, and the links on the way, where a command could change them.
+    fn handle_target(&mut self, entry: &Path, target: &Path, is_pointer: bool) {
+        let Some(Resolved { links, target }) = resolve(target) else { return };
+        let can_be_changed = |path: &Path| self.roots.iter().any(|root| path.starts_with(&root.path));
+        let contains_a_root = |path: &Path| self.roots.iter().any(|root| root.path.starts_with(path));
+        // One that contains what led to it would close the whole workspace.
+        let is_apt = |path: &Path| can_be_changed(path) && !contains_a_root(path) && !entry.starts_with(path);
+        let target = target.filter(|target| is_apt(target) && (!is_pointer || repository::is_git_directory(target)));
+        if is_pointer && target.is_none() {
+            return;
+        }
+        let links: Vec<PathBuf> = links.into_iter().filter(|link| is_apt(link)).collect();
+        self.found.extend(links.into_iter().chain(target));
+    }
+}
+
+/// Calls back for each entry of a directory until told not to.
+#[cfg(target_os = "linux")]
+fn each_entry(directory: BorrowedFd<'_>, mut act: impl FnMut(&CStr, FileType) -> bool) -> Result<(), Errno> {
+    // Read by the descriptor itself: opening it anew would be a third of what a small directory costs.
+    let mut room = [std::mem::MaybeUninit::uninit(); 4096];
+    let mut entries = rustix::fs::RawDir::new(directory, &mut room);
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        if !act(entry.file_name(), entry.file_type()) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn each_entry(directory: BorrowedFd<'_>, mut act: impl FnMut(&CStr, FileType) -> bool) -> Result<(), Errno> {
+    for entry in rustix::fs::Dir::read_from(directory)? {
+        let entry = entry?;
+        if !act(entry.file_name(), entry.file_type()) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Where a path leads.
+struct Resolved {
+    /// The links on the way, each without links before its last name.
+    links: Vec<PathBuf>,
+    /// What stands at the end; none where nothing does.
+    target: Option<PathBuf>,
+}
+
+/// Follows an absolute path; none where links lead in a circle.
+fn resolve(path: &Path) -> Option<Resolved> {
+    let mut links = Vec::new();
+    let mut at = PathBuf::from("/");
+    let mut waiting: Vec<PathBuf> = vec![path.into()];
+    while let Some(next) = waiting.pop() {
+        let mut components = next.components();
+        while let Some(component) = components.next() {
+            match component {
+                Component::RootDir | Component::Prefix(_) => at = PathBuf::from("/"),
+                Component::CurDir => {}
+                Component::ParentDir => drop(at.pop()),
+                Component::Normal(name) => {
+                    at.push(name);
+                    let Ok(metadata) = at.symlink_metadata() else {
+                        return Some(Resolved { links, target: None });
+                    };
+                    if !metadata.is_symlink() {
+                        continue;
+                    }
+                    let Ok(target) = std::fs::read_link(&at) else { return None };
+                    links.push(at.clone());
+                    if links.len() > MAX_LINKS {
+                        return None;
+                    }
+                    at.pop();
+                    waiting.push(components.as_path().into());
+                    waiting.push(target);
+                    break;
+                }
+            }
+        }
+    }
+    Some(Resolved { links, target: Some(at) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct House {
+        _dir: tempfile::TempDir,
+        path: PathBuf,
+    }
+
+    impl House {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().canonicalize().unwrap().join("ws");
+            std::fs::create_dir(&path).unwrap();
+            Self { _dir: dir, path }
+        }
+
+        fn git_directory(&self, name: &str) {
+            std::fs::create_dir_all(self.path.join(name)).unwrap();
+            std::fs::write(self.path.join(name).join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        }
+
+        fn link(&self, target: &str, name: &str) {
+            std::fs::create_dir_all(self.path.join(name).parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(target, self.path.join(name)).unwrap();
+        }
+
+        fn found(&self) -> Vec<String> {
+            let root = WritableRoot { path: self.path.clone(), is_workspace: true, id: None };
+            let directory = std::fs::File::open(&self.path).unwrap();
+            let found = find(&root, directory.as_fd(), std::slice::from_ref(&root));
+            found.iter().map(|path| path.strip_prefix(&self.path).unwrap().to_str().unwrap().to_owned()).collect()
+        }
+    }
+
+    #[test]
+    fn names_are_protected_in_any_case() {
+        assert!(is_protected_name(OsStr::new(".GIT")) && is_protected_name(OsStr::new(".agents")));
+        assert!(!is_protected_name(OsStr::new(".github")) && !is_protected_name(OsStr::new("git")));
+    }
+
+    #[test]
+    fn repositories_are_found_at_the_top_and_further_down() {
+        let house = House::new();
+        for name in [".git", "a/.GIT", "a/b/c/.git", "a/b/c/d/.git", "target/x/.git"] {
+            house.git_directory(name);
+        }
+        assert_eq!(house.found(), [".git", "a/.GIT", "a/b/c/.git"]);
+    }
+
+    #[test]
+    fn links_are_followed_one_by_one_and_each_is_a_place() {
+        let house = House::new();
+        house.git_directory("real");
+        house.link("current", ".git");
+        house.link("real", "current");
+        assert_eq!(house.found(), [".git", "current", "real"]);
+    }
+
+    #[test]
+    fn what_leads_nowhere_or_in_a_circle_is_a_place_and_no_more() {
+        let house = House::new();
+        std::fs::write(house.path.join("file"), "").unwrap();
+        house.link(".git", "d/.git");
+        house.link("../file/x", "e/.git");
+        house.link("nowhere", "f/.git");
+        std::fs::create_dir_all(house.path.join("g")).unwrap();
+        std::fs::write(house.path.join("g/.git"), [0xff; 5000]).unwrap();
+        assert_eq!(house.found(), ["d/.git", "e/.git", "f/.git", "g/.git"]);
+    }
+
+    #[test]
+    fn nothing_closes_what_contains_it() {
+        let house = House::new();
+        house.git_directory("src");
+        for (name, pointer) in [("a", "gitdir: ..\n"), ("b", "gitdir: ../src/sub\n"), ("c", "gitdir: .\n")] {
+            std::fs::create_dir_all(house.path.join(name)).unwrap();
+            std::fs::write(house.path.join(name).join(".git"), pointer).unwrap();
+        }
+        std::fs::write(house.path.join("HEAD"), "ref: x\n").unwrap();
+        house.link("..", "d/.git");
+        house.link("/", "e/.git");
+        assert_eq!(house.found(), ["a/.git", "b/.git", "c/.git", "d/.git", "e/.git"]);
+        // A git directory is closed.
+        std::fs::write(house.path.join("b/.git"), "gitdir: ../src\n").unwrap();
+        assert!(house.found().contains(&"src".to_owned()));
+    }
+}
