@@ -1,0 +1,2 @@
+#include "attempts.h"
+void add_protected(void) {}

@@ -1,0 +1,226 @@
+//! Runs the direct attempts at leaving the sandbox (`tests/attempts/*.c`) and judges them from outside: by canaries, by what
+//! a process outside received, by secrets in what was printed. Which attempts there are, the program itself says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+
+use super::house::{FULL_ACCESS, House, Ran, User};
+
+/// One attempt, as the program lists it.
+struct Attempt {
+    name: String,
+    /// What arrives outside where it gets through.
+    token: String,
+    effect: String,
+    /// Who gets through without a sandbox.
+    control: String,
+}
+
+/// What came of all attempts of a family.
+struct Outcome {
+    /// Names of attempts whose canary changed.
+    changed: BTreeSet<String>,
+    /// What reached the process outside.
+    arrived: BTreeSet<String>,
+    /// What each attempt said, by its name.
+    said: BTreeMap<String, Vec<String>>,
+}
+
+/// The built program; a machine without a C compiler fails here.
+fn program() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attempts");
+        let mut files: Vec<PathBuf> = std::fs::read_dir(sources)
+            .expect("the sources are there")
+            .map(|entry| entry.expect("it can be read").path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+            .collect();
+        files.sort();
+        // One for each test program, for several may run at once.
+        let own = std::env::current_exe().expect("this program has a path");
+        let name = format!("attempts-of-{}", own.file_name().and_then(|name| name.to_str()).expect("it has a name"));
+        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        #[expect(clippy::disallowed_methods, reason = "builds what is tested with")]
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O1", "-w", "-o"]).arg(&built).args(files).arg("-lrt");
+        let output = compiler.output().expect("these tests need a C compiler, `cc`; install gcc");
+        assert!(output.status.success(), "the attempts do not compile: {}", String::from_utf8_lossy(&output.stderr));
+        built
+    })
+}
+
+/// The process outside that attempts reach for (`outside.c`).
+struct Outside {
+    child: Child,
+    /// It ends when this does.
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Outside {
+    fn new(house: &House) -> Self {
+        let mut command = house.program(&house.at("bin/attempts"));
+        command.args(["outside".as_ref(), house.base().as_os_str(), "all".as_ref()]);
+        command.env("SECRET", "secret-environment");
+        // A word of its command line that must not be seen.
+        command.arg("secret-argument");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let (input, output) = (child.stdin.take(), child.stdout.take().expect("it was asked for"));
+        let mut outside = Self { child, input, output: BufReader::new(output) };
+        let mut line = String::new();
+        outside.output.read_line(&mut line).expect("it can be read");
+        assert_eq!(line, "ready\n");
+        outside
+    }
+
+    /// What arrived until now; it ends.
+    fn arrived(mut self) -> BTreeSet<String> {
+        drop(self.input.take());
+        let mut text = Vec::new();
+        self.output.read_to_end(&mut text).expect("it can be read");
+        let text = String::from_utf8_lossy(&text);
+        text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl House {
+    /// Puts the program of attempts where everybody can run it.
+    pub fn with_attempts(self) -> Self {
+        std::fs::copy(program(), self.at("bin/attempts")).expect("it can be copied");
+        self
+    }
+
+    /// Runs the program on the host.
+    fn attempts(&self, verb: &str, family: &str) -> String {
+        let mut command = self.program(&self.at("bin/attempts"));
+        let output = command.arg(verb).arg(self.base()).arg(family).output();
+        Ran::of(output.expect("it starts")).success()
+    }
+
+    fn listed(&self, family: &str) -> Vec<Attempt> {
+        let parse = |line: &str| {
+            let mut words = line.split('\t').map(str::to_owned);
+            let mut word = || words.next().expect("there are four words");
+            Attempt { name: word(), token: word(), effect: word(), control: word() }
+        };
+        self.attempts("list", family).lines().map(parse).collect()
+    }
+
+    /// Makes all attempts of a family in a mode.
+    fn tries(&self, verb: &str, mode: &str, family: &str) -> Outcome {
+        let outside = Outside::new(self);
+        let before = self.snapshot("outside");
+        let mut command = self.program(&self.at("bin/helper"));
+        command.arg("run").args(self.confined("ws", mode)).arg(self.at("bin/attempts"));
+        let output = command.arg(verb).arg(self.base()).arg(family).output().expect("the helper starts");
+        let after = self.snapshot("outside");
+        let ran = Ran::of(output);
+        assert_eq!(ran.code, 0, "in {mode}: {}\n{}", ran.err, ran.out);
+        let mut said: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for line in ran.out.lines() {
+            let (name, words) = line.split_once('\t').unwrap_or((line, ""));
+            said.entry(name.to_owned()).or_default().push(words.to_owned());
+        }
+        let different = before.iter().filter(|(path, state)| after.get(*path) != Some(*state)).map(|(path, _)| path);
+        let new = after.keys().filter(|path| !before.contains_key(*path));
+        let outer = self.at("outside");
+        let name_of = |path: &PathBuf| {
+            let first = path.strip_prefix(&outer).ok()?.iter().next()?.to_str()?;
+            Some(first.to_owned())
+        };
+        let changed = different.chain(new).map(|path| name_of(path).unwrap_or("the directory".to_owned())).collect();
+        Outcome { changed, arrived: outside.arrived(), said }
+    }
+}
+
+impl Outcome {
+    /// Whether an attempt got through, and what shows it.
+    fn shows(&self, attempt: &Attempt) -> Option<String> {
+        let said = self.said.get(&attempt.name).map(Vec::as_slice).unwrap_or_default();
+        let is_through = match attempt.effect.as_str() {
+            "canary" => self.changed.contains(&attempt.name),
+            "secret" => said.iter().any(|words| words.starts_with("read\t") && words.contains("secret-")),
+            "reached" => self.arrived.contains(&attempt.token),
+            // An answer that is no refusal says that the call was looked at.
+            "answer" => said.iter().any(|words| !words.starts_with("refused\t")),
+            other => panic!("no such effect: {other}"),
+        };
+        is_through.then(|| format!("{} ({})", attempt.name, said.join("; ")))
+    }
+}
+
+/// No attempt of the family gets through in any mode that the means holds.
+pub fn none_gets_through(house: &House, family: &str) {
+    for mode in house.modes() {
+        let house = house.another().with_attempts();
+        let attempts = house.listed(family);
+        assert!(!attempts.is_empty(), "no attempts of {family}");
+        house.attempts("prepare", family);
+        let outcome = house.tries("run", mode, family);
+        let silent: Vec<_> = attempts.iter().filter(|attempt| !outcome.said.contains_key(&attempt.name)).collect();
+        assert!(silent.is_empty(), "{} said nothing, {} the first", silent.len(), silent[0].name);
+        let mut through: Vec<String> = attempts.iter().filter_map(|attempt| outcome.shows(attempt)).collect();
+        // What no attempt answers for.
+        let is_known = |name: &&String| attempts.iter().any(|attempt| attempt.name == **name);
+        through.extend(outcome.changed.iter().filter(|name| !is_known(name)).cloned());
+        let is_token = |token: &&String| attempts.iter().any(|attempt| attempt.token == **token);
+        through.extend(outcome.arrived.iter().filter(|token| !is_token(token)).cloned());
+        assert!(
+            through.is_empty(),
+            "{} of {} {family} got through in {mode} by {:?} as {:?}: {through:#?}",
+            through.len(),
+            attempts.len(),
+            house.backend,
+            house.user
+        );
+        eprintln!("{} {family} refused in {mode}", attempts.len());
+    }
+}
+
+/// The right to more than is left, which even the root of a virtual machine may lack.
+const SYS_RESOURCE: u64 = 1 << 24;
+
+/// Whether the user of the test has the rights that a real root has; in most containers it has not.
+fn is_real_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").expect("it can be read");
+    let mut words = status.split_whitespace().skip_while(|word| *word != "CapEff:");
+    let held = words.nth(1).and_then(|word| u64::from_str_radix(word, 16).ok()).unwrap_or(0);
+    let last = std::fs::read_to_string("/proc/sys/kernel/cap_last_cap").expect("it can be read");
+    let all = (2_u64 << last.trim().parse::<u32>().expect("it is a number")) - 1;
+    (held | SYS_RESOURCE) & all == all
+}
+
+/// Without a sandbox the attempts get through, so that a refusal above is the sandbox's. Left out are those that the
+/// table says nobody may make, and what this kernel or file system does not have.
+pub fn they_get_through_without(house: &House, family: &str) {
+    let house = house.another().with_attempts();
+    house.attempts("prepare", family);
+    let verb = if house.user == User::Own && is_real_root() { "root" } else { "everybody" };
+    let outcome = house.tries(verb, FULL_ACCESS, family);
+    let made = |attempt: &&Attempt| {
+        let is_lacking = |words: &String| ["ENOSYS", "EOPNOTSUPP", "ENOTTY"].iter().any(|why| words.ends_with(why));
+        let said = outcome.said.get(&attempt.name);
+        attempt.control != "nobody" && said.is_some_and(|said| !said.iter().any(is_lacking))
+    };
+    let attempts = house.listed(family);
+    let refused: Vec<String> = attempts
+        .iter()
+        .filter(made)
+        .filter(|attempt| outcome.shows(attempt).is_none())
+        .map(|attempt| format!("{} {:?}", attempt.name, outcome.said.get(&attempt.name)))
+        .collect();
+    let count = attempts.iter().filter(made).count();
+    assert!(refused.is_empty(), "{} of {count} {family} are no attempts as {verb}: {refused:#?}", refused.len());
+    eprintln!("{count} of {} {family} got through without a sandbox", attempts.len());
+}
