@@ -10,7 +10,13 @@ mod namespaces {
 
     checks! { Backend::Namespaces;
         attempts {
-            files, writes, answers, newer_calls, devices, secrets, names, processes, shared, terminals, network, controls,
+            files, writes, answers, newer_calls, devices, secrets, names, processes, shared, terminals, network,
+            protected, links, missing, parents, controls,
+        }
+        holes {
+            what_a_workspace_stands_in_is_not_moved, no_protected_name_is_made_in_a_temporary_directory,
+            repositories_in_temporary_directories_are_not_written, replaced_credentials_stay_hidden,
+            what_is_documented_as_open_is,
         }
     }
 }
@@ -23,6 +29,12 @@ mod bubblewrap {
     checks! { Backend::Bubblewrap;
         attempts {
             files, writes, answers, newer_calls, devices, secrets, names, processes, shared, terminals, network,
+            protected, links, missing, parents,
+        }
+        holes {
+            what_a_workspace_stands_in_is_not_moved, no_protected_name_is_made_in_a_temporary_directory,
+            repositories_in_temporary_directories_are_not_written, replaced_credentials_stay_hidden,
+            what_is_documented_as_open_is,
         }
     }
 }
@@ -35,6 +47,8 @@ mod landlock {
     checks! { Backend::Landlock;
         attempts {
             files, writes, answers, newer_calls, secrets, processes, shared, terminals, network,
+            protected, links, parents,
         }
+        holes { replaced_credentials_stay_hidden, what_is_documented_as_open_is }
     }
 }

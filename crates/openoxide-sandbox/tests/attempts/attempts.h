@@ -19,6 +19,7 @@
 enum effect {
     CANARY,  /* something below `outside/NAME` changed */
     SECRET,  /* the attempt printed a text that begins with `secret-` */
+    PLACES,  /* a protected name of its workspace changed or was made */
     REACHED, /* somebody outside (`outside.c`) received the attempt's token */
     ANSWER,  /* the kernel's answer is no refusal; for what has no effect, or too large a one */
 };
@@ -37,6 +38,9 @@ struct attempt {
     /* What the function wants to know, by its own convention. */
     long n, m;
     const char *text, *more;
+    /* For `PLACES`: the workspace below `p`, shared by attempts that do not disturb one another, and what of it shows that
+     * this one got through. */
+    const char *workspace, *place;
     /* An answer that also counts as a refusal; 0 for none. */
     int refusal;
 };
@@ -68,6 +72,7 @@ void add_numbers(void);
 void add_processes(void);
 void add_network(void);
 void add_protected(void);
+void prepare_workspace(const struct attempt *a);
 
 int run_outside(void);
 

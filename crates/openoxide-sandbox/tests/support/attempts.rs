@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
-use super::house::{FULL_ACCESS, House, Ran, User};
+use openoxide_sandbox::Backend;
+
+use super::house::{FULL_ACCESS, House, ORDINARY, READ_ONLY, Ran, User, WORKSPACE_WRITE};
 
 /// One attempt, as the program lists it.
 struct Attempt {
@@ -17,6 +19,9 @@ struct Attempt {
     effect: String,
     /// Who gets through without a sandbox.
     control: String,
+    /// For protected names: the workspace, and what of it shows that it got through.
+    workspace: String,
+    place: String,
 }
 
 /// What came of all attempts of a family.
@@ -101,6 +106,36 @@ impl House {
         self
     }
 
+    /// The helper on its way to a command in a mode. In `workspace-write` the directory `tmp` of this house is its `/tmp`,
+    /// so that a test depends on no other program's files and leaves none.
+    pub fn confining(&self, verb: &str, workspace: &str, mode: &str) -> Command {
+        let helper = self.at("bin/helper");
+        let mut command = if mode.starts_with(WORKSPACE_WRITE) {
+            #[expect(clippy::disallowed_methods, reason = "the whole program is under test")]
+            let mut command = Command::new(self.at("bin/attempts"));
+            let user = if self.user == User::Ordinary { ORDINARY } else { rustix::process::geteuid().as_raw() };
+            command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", self.at("home"));
+            command.current_dir(self.base()).arg("tmp").arg(self.base()).arg(user.to_string()).arg(helper);
+            command
+        } else {
+            self.program(&helper)
+        };
+        command.arg(verb).args(self.confined(workspace, mode));
+        command
+    }
+
+    /// Runs a script of bash in a mode, with `$base`, `$ws` and `$out` as in `House::run`.
+    pub fn confined_script(&self, workspace: &str, mode: &str, script: &str) -> Command {
+        let script = format!(
+            "base={}; ws=$base/ws out=$base/outside; export HOME=$base/home GIT_CONFIG_NOSYSTEM=1\n\
+             try() {{ \"$base/bin/helper\" try \"$@\"; }}\n{script}",
+            self.base().display()
+        );
+        let mut command = self.confining("run", workspace, mode);
+        command.args(["bash", "-c", &script]);
+        command
+    }
+
     /// Runs the program on the host.
     fn attempts(&self, verb: &str, family: &str) -> String {
         let mut command = self.program(&self.at("bin/attempts"));
@@ -111,8 +146,8 @@ impl House {
     fn listed(&self, family: &str) -> Vec<Attempt> {
         let parse = |line: &str| {
             let mut words = line.split('\t').map(str::to_owned);
-            let mut word = || words.next().expect("there are four words");
-            Attempt { name: word(), token: word(), effect: word(), control: word() }
+            let mut word = || words.next().expect("there are six words");
+            Attempt { name: word(), token: word(), effect: word(), control: word(), workspace: word(), place: word() }
         };
         self.attempts("list", family).lines().map(parse).collect()
     }
@@ -121,8 +156,8 @@ impl House {
     fn tries(&self, verb: &str, mode: &str, family: &str) -> Outcome {
         let outside = Outside::new(self);
         let before = self.snapshot("outside");
-        let mut command = self.program(&self.at("bin/helper"));
-        command.arg("run").args(self.confined("ws", mode)).arg(self.at("bin/attempts"));
+        let mut command = self.confining("run", "ws", mode);
+        command.arg(self.at("bin/attempts"));
         let output = command.arg(verb).arg(self.base()).arg(family).output().expect("the helper starts");
         let after = self.snapshot("outside");
         let ran = Ran::of(output);
@@ -186,6 +221,101 @@ pub fn none_gets_through(house: &House, family: &str) {
         );
         eprintln!("{} {family} refused in {mode}", attempts.len());
     }
+}
+
+/// What stands in the workspace of an attempt at protected names, or must not come to stand there.
+const GUARDED: [&str; 12] = [
+    ".git",
+    ".openoxide",
+    ".codex",
+    ".agents",
+    "nested/.git",
+    "deep/er/.git",
+    "sub/.GIT",
+    "module/.git",
+    "store",
+    "linked/.git",
+    "real",
+    // A pipe or socket of that name is one as well.
+    ".GIT",
+];
+
+impl Attempt {
+    /// All guarded places that the attempt could change, and what lies in them; what is not there is left out.
+    fn guarded(&self, house: &House) -> BTreeMap<PathBuf, String> {
+        let is_there = |place: &String| house.at(place).symlink_metadata().is_ok();
+        let top = house.at("p").join(&self.workspace).join(&self.place);
+        let places = GUARDED.iter().map(|place| format!("p/{}/{place}", self.workspace));
+        let all = places.filter(is_there).flat_map(|place| house.snapshot(&place));
+        all.filter(|(path, _)| path.starts_with(&top)).collect()
+    }
+}
+
+/// None of the attempts of a family changes or makes a protected name. Those of one workspace share a command; where
+/// nothing may be written at all, one command makes all of them.
+pub fn none_changes_protected(house: &House, family: &str) {
+    for mode in house.modes() {
+        let house = house.another().with_attempts();
+        let attempts = house.listed(family);
+        assert!(!attempts.is_empty(), "no attempts of {family}");
+        house.attempts("prepare", family);
+        let before: Vec<_> = attempts.iter().map(|attempt| attempt.guarded(&house)).collect();
+        let workspaces: BTreeSet<&str> = attempts.iter().map(|attempt| attempt.workspace.as_str()).collect();
+        let batches = if mode == READ_ONLY { vec![None] } else { workspaces.into_iter().map(Some).collect() };
+        let mut said = 0;
+        for one in batches {
+            let workspace = one.map_or("p".to_owned(), |workspace| format!("p/{workspace}"));
+            let mut command = house.confining("run", &workspace, mode);
+            command.arg(house.at("bin/attempts")).arg("run").arg(house.base()).arg(family).args(one);
+            let ran = Ran::of(command.output().expect("the helper starts"));
+            // It has no way to cover a link with itself, and says so.
+            let refuses = house.backend == Backend::Bubblewrap && family == "links" && ran.err.contains("a link");
+            assert!(ran.code == 0 || (ran.code == 125 && refuses), "{workspace} in {mode}: {ran:?}");
+            said += if ran.code == 125 { 1 } else { ran.out.lines().count() };
+        }
+        assert_eq!(said, attempts.len(), "each says one line");
+        let mut through = Vec::new();
+        for (attempt, before) in attempts.iter().zip(before) {
+            let after = attempt.guarded(&house);
+            let is_same = |(path, state): &(&PathBuf, &String)| before.get(*path) == Some(*state);
+            let first = after.iter().find(|entry| !is_same(entry)).map(|(path, _)| path);
+            let gone = before.keys().find(|path| !after.contains_key(*path));
+            if let Some(path) = first.or(gone) {
+                through.push(format!(
+                    "{} ({})",
+                    attempt.name,
+                    path.strip_prefix(house.base()).unwrap_or(path).display()
+                ));
+            }
+        }
+        assert!(
+            through.is_empty(),
+            "{} of {} {family} got through in {mode} by {:?} as {:?}: {through:#?}",
+            through.len(),
+            attempts.len(),
+            house.backend,
+            house.user
+        );
+        eprintln!("{} {family} refused in {mode}", attempts.len());
+    }
+}
+
+/// Without a sandbox each of them does.
+pub fn they_change_protected_without(house: &House, family: &str) {
+    let house = house.another().with_attempts();
+    house.attempts("prepare", family);
+    let attempts = house.listed(family);
+    let made: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.control != "nobody").collect();
+    let before: Vec<_> = made.iter().map(|attempt| attempt.guarded(&house)).collect();
+    let said = house.attempts("everybody", family);
+    let same: Vec<&str> = made
+        .iter()
+        .zip(before)
+        .filter(|(attempt, before)| attempt.guarded(&house) == *before)
+        .map(|(attempt, _)| attempt.name.as_str())
+        .collect();
+    assert!(same.is_empty(), "{} of {} {family} are no attempts: {same:#?}\n{said}", same.len(), made.len());
+    eprintln!("{} of {} {family} got through without a sandbox", made.len(), attempts.len());
 }
 
 /// The right to more than is left, which even the root of a virtual machine may lack.

@@ -1,6 +1,8 @@
 //! The families of direct attempts, each as a check.
 
-use crate::support::attempts::{none_gets_through, they_get_through_without};
+use crate::support::attempts::{
+    none_changes_protected, none_gets_through, they_change_protected_without, they_get_through_without,
+};
 use crate::support::house::House;
 
 /// Changes to files outside, by each call and each way to name them.
@@ -58,9 +60,32 @@ pub fn network(house: &House) {
     none_gets_through(house, "network");
 }
 
+/// Protected names: what they hold, and what pointer files lead to.
+pub fn protected(house: &House) {
+    none_changes_protected(house, "protected");
+}
+
+/// A link of a protected name, and what it leads to.
+pub fn links(house: &House) {
+    none_changes_protected(house, "links");
+}
+
+/// Protected names that are not there.
+pub fn missing(house: &House) {
+    none_changes_protected(house, "missing");
+}
+
+/// The directories in which protected names stand.
+pub fn parents(house: &House) {
+    none_changes_protected(house, "parents");
+}
+
 /// All of them get through without a sandbox.
 pub fn controls(house: &House) {
     for family in ["files", "answers", "secrets", "names", "processes", "shared", "terminals", "network"] {
         they_get_through_without(house, family);
+    }
+    for family in ["protected", "links", "missing", "parents"] {
+        they_change_protected_without(house, family);
     }
 }

@@ -1,0 +1,150 @@
+//! What a command could do to what its sandbox, or the next command's, is made from: the directories above the workspace,
+//! the top of a shared temporary directory, credentials that the host replaces. And what is documented as open.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::process::Stdio;
+
+use crate::support::house::{House, Ran, WORKSPACE_WRITE};
+
+/// The names that no command makes at the top of a writable directory.
+const NAMES: [&str; 4] = [".git", ".openoxide", ".codex", ".agents"];
+
+fn number_of(house: &House, path: &str) -> Option<u64> {
+    house.at(path).symlink_metadata().ok().map(|data| data.ino())
+}
+
+/// A workspace below `/tmp` stays where it is: nothing that it stands in is moved, so that the next command's workspace is
+/// this one's.
+pub fn what_a_workspace_stands_in_is_not_moved(house: &House) {
+    let ways = [
+        ("renamed", "mv /tmp/a /tmp/moved"),
+        ("renamed, the inner one", "mv /tmp/a/b /tmp/a/moved"),
+        ("renamed out of it", "mv /tmp/a/b /tmp/moved"),
+        ("exchanged", "mkdir -p /tmp/evil/b/ws; try exchange /tmp/a /tmp/evil"),
+        ("exchanged, the inner one", "mkdir -p /tmp/evil/ws; try exchange /tmp/evil /tmp/a/b"),
+        ("exchanged with a link", "ln -s $out /tmp/evil; try exchange /tmp/a/b /tmp/evil"),
+        ("renamed by another path", "cd ..; mv /proc/self/cwd/../../a /tmp/moved"),
+        ("renamed itself", "mv /tmp/a/b/ws /tmp/a/b/moved"),
+        ("replaced", "mv /tmp/a /tmp/moved; mkdir -p /tmp/a/b; ln -s $out /tmp/a/b/ws"),
+    ];
+    let mut moved = Vec::new();
+    for (name, script) in ways {
+        let house = house.another().with_attempts();
+        house.host("mkdir -p $base/tmp/a/b/ws/.git/hooks").success();
+        let before: Vec<_> = ["tmp/a", "tmp/a/b", "tmp/a/b/ws"].map(|path| number_of(&house, path)).into();
+        let mut command = house.confined_script("/tmp/a/b/ws", WORKSPACE_WRITE, script);
+        command.output().expect("the helper starts");
+        let after: Vec<_> = ["tmp/a", "tmp/a/b", "tmp/a/b/ws"].map(|path| number_of(&house, path)).into();
+        if before != after {
+            moved.push(name);
+        }
+    }
+    assert!(moved.is_empty(), "by {:?} as {:?}: {moved:#?}", house.backend, house.user);
+}
+
+/// What git and agents take orders from is not made at the top of `/tmp` or of `TMPDIR`.
+pub fn no_protected_name_is_made_in_a_temporary_directory(house: &House) {
+    let mut made = Vec::new();
+    for (place, seen) in [("/tmp", "tmp"), ("$base/own-tmp", "own-tmp")] {
+        for name in NAMES {
+            for (way, script) in [
+                ("mkdir", format!("mkdir {place}/{name} && echo x > {place}/{name}/config")),
+                ("file", format!("echo x > {place}/{name}")),
+                ("link", format!("mkdir -p {place}/other; ln -sT other {place}/{name}")),
+                ("rename", format!("mkdir -p {place}/other/x; try rename {place}/other {place}/{name}")),
+                ("rename a file", format!("echo x > {place}/one; try rename {place}/one {place}/{name}")),
+                ("hard link", format!("echo x > {place}/one; try link {place}/one {place}/{name}")),
+                ("git", format!("cd {place} && git init -q .")),
+            ] {
+                if way == "git" && name != ".git" {
+                    continue;
+                }
+                let house = house.another().with_attempts();
+                house.host("mkdir $base/own-tmp").success();
+                let mut command = house.confined_script("ws", WORKSPACE_WRITE, &script);
+                command.env("TMPDIR", house.at("own-tmp")).output().expect("the helper starts");
+                if number_of(&house, &format!("{seen}/{name}")).is_some() {
+                    made.push(format!("{name} in {seen} by {way}"));
+                }
+            }
+        }
+    }
+    assert!(made.is_empty(), "{} by {:?} as {:?}: {made:#?}", made.len(), house.backend, house.user);
+}
+
+/// Repositories below `/tmp` and `TMPDIR` are protected as those below a workspace are.
+pub fn repositories_in_temporary_directories_are_not_written(house: &House) {
+    let house = house.another().with_attempts();
+    let build = "for place in $base/tmp $base/own-tmp; do mkdir -p $place/project && git init -q $place/project; done";
+    house.host(build).success();
+    let places = ["tmp/project/.git", "own-tmp/project/.git"];
+    let before = places.map(|place| house.snapshot(place));
+    let script = "for place in /tmp $base/own-tmp; do
+            echo x > $place/project/.git/hooks/pre-commit; echo x >> $place/project/.git/config
+            mv $place/project/.git $place/project/away; mv $place/project $place/moved
+        done";
+    let mut command = house.confined_script("ws", WORKSPACE_WRITE, script);
+    let ran = Ran::of(command.env("TMPDIR", house.at("own-tmp")).output().expect("the helper starts"));
+    for (place, before) in places.iter().zip(before) {
+        assert!(number_of(&house, place).is_some(), "{place} is gone: {ran:?}");
+        assert_eq!(house.snapshot(place), before, "{place}");
+    }
+}
+
+/// Files that are hidden, and stay so when the host puts another in their place while a command runs, as every renewal
+/// of a token does.
+pub fn replaced_credentials_stay_hidden(house: &House) {
+    let files = [".netrc", ".npmrc", ".pypirc", ".git-credentials", ".docker/config.json", ".cargo/credentials.toml"];
+    for mode in house.modes() {
+        let house = house.another().with_attempts();
+        let prepare: String = files
+            .iter()
+            .map(|file| format!("mkdir -p $(dirname $base/home/{file}); echo secret-old > $base/home/{file}\n"))
+            .collect();
+        house.host(&prepare).success();
+        let script = format!(
+            "show() {{ for file in {files}; do echo \"$file: $(cat $HOME/$file 2>&1)\"; done; }}
+             show; echo replace; read line; show",
+            files = files.join(" ")
+        );
+        let mut command = house.confined_script("ws", mode, &script);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the helper starts");
+        let mut output = BufReader::new(child.stdout.take().expect("it was asked for"));
+        let mut text = String::new();
+        while !text.ends_with("replace\n") {
+            assert_ne!(output.read_line(&mut text).expect("it can be read"), 0, "it ended: {text}");
+        }
+        let replace: String = files
+            .iter()
+            .map(|file| {
+                format!("echo secret-new > $base/home/{file}.new; mv $base/home/{file}.new $base/home/{file}\n")
+            })
+            .collect();
+        house.host(&replace).success();
+        child.stdin.take().expect("it was asked for").write_all(b"\n").expect("it listens");
+        output.read_to_string(&mut text).expect("it can be read");
+        assert!(child.wait().expect("it ends").success(), "{text}");
+        let shown: Vec<&str> = text.lines().filter(|line| line.contains("secret-")).collect();
+        assert!(shown.is_empty(), "in {mode} by {:?} as {:?}: {shown:#?}", house.backend, house.user);
+    }
+}
+
+/// Documented as open: locks can be taken on what may only be read, and a pipe outside can be read.
+pub fn what_is_documented_as_open_is(house: &House) {
+    for mode in house.modes() {
+        let house = house.another().with_attempts();
+        house.host("mkfifo $base/outside/pipe; chmod 666 $base/outside/pipe").success();
+        let lock = house.confined_script("ws", mode, "exec 9<$out/file; flock -xn 9 && echo locked").output();
+        assert_eq!(Ran::of(lock.expect("the helper starts")).success(), "locked\n", "in {mode}");
+        // It ends when the writer does.
+        let mut writer = house.program("/bin/bash".as_ref());
+        let script = format!("echo from-outside > {}", house.at("outside/pipe").display());
+        let mut writer = writer.args(["-c", &script]).spawn().expect("bash starts");
+        let read = house.confined_script("ws", mode, "cat $out/pipe").output().expect("the helper starts");
+        assert!(writer.wait().expect("it ends").success());
+        assert_eq!(Ran::of(read).success(), "from-outside\n", "in {mode}");
+        let written = house.confined_script("ws", mode, "echo x 1<>$out/pipe").output().expect("the helper starts");
+        assert_ne!(Ran::of(written).code, 0, "in {mode}");
+    }
+}
