@@ -2,6 +2,7 @@
 //! same ones. Which means meets which check is said in `confinement.rs`, `bubblewrap.rs` and `landlock_only.rs`.
 
 pub mod attempts;
+pub mod everyday;
 pub mod holes;
 pub mod kernel;
 pub mod leftovers;
