@@ -8,6 +8,7 @@ pub mod kernel;
 pub mod leftovers;
 pub mod network;
 pub mod outcomes;
+pub mod probes;
 pub mod processes;
 pub mod protected;
 pub mod work;
