@@ -1,4 +1,4 @@
-//! Some thousand direct attempts to leave the sandbox (`attempts/*.c`), in each mode, by each means, as root and as an
+//! Direct attempts to leave the sandbox (`attempts/*.c`), some 2,400, in each mode, by each means, as root and as an
 //! ordinary user. Bubblewrap's run with the feature `test-bubblewrap` only, because it has to be installed.
 #![cfg(target_os = "linux")]
 

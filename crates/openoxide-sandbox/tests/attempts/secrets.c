@@ -95,13 +95,15 @@ static long by_handle(const struct attempt *a) {
     return show(a, syscall(SYS_open_by_handle_at, open("/", O_RDONLY), &known, O_RDONLY));
 }
 static long by_listing(const struct attempt *a) {
-    char *path = place(a);
-    *strrchr(path, '/') = 0;
-    DIR *directory = opendir(path);
+    struct attempt outer = *a;
+    char *path = text("%s", a->text), *slash = strrchr(path, '/');
+    *slash = 0;
+    outer.text = path;
+    DIR *directory = opendir(place(&outer));
     if (!directory) return -1;
-    /* The names are no secret texts by themselves: that one of them is there is what is told. */
+    /* The name is no secret text by itself: that it is there is what is told. */
     for (struct dirent *entry; (entry = readdir(directory));)
-        if (strstr(a->text, entry->d_name)) return tell(a, "secret-name", 11);
+        if (!strcmp(entry->d_name, slash + 1)) return tell(a, "secret-name", 11);
     return errno = EACCES, -1;
 }
 

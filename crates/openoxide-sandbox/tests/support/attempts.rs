@@ -201,9 +201,21 @@ impl Outcome {
     }
 }
 
+/// How often a suite is gone through: once, or twenty times where `OPENOXIDE_LONG=1` asks for a long run.
+pub fn rounds() -> usize {
+    #[expect(clippy::disallowed_methods, reason = "whoever runs the tests says so")]
+    let long = std::env::var_os("OPENOXIDE_LONG");
+    if long.is_some_and(|value| value == "1") { 20 } else { 1 }
+}
+
+/// The modes that the means holds, for each round.
+fn modes(house: &House) -> impl Iterator<Item = &'static str> {
+    (0..rounds()).flat_map(|_| house.modes())
+}
+
 /// No attempt of the family gets through in any mode that the means holds.
 pub fn none_gets_through(house: &House, family: &str) {
-    for mode in house.modes() {
+    for mode in modes(house) {
         let house = house.another().with_attempts();
         let attempts = house.listed(family);
         assert!(!attempts.is_empty(), "no attempts of {family}");
@@ -260,7 +272,7 @@ impl Attempt {
 /// None of the attempts of a family changes or makes a protected name. Those of one workspace share a command; where
 /// nothing may be written at all, one command makes all of them.
 pub fn none_changes_protected(house: &House, family: &str) {
-    for mode in house.modes() {
+    for mode in modes(house) {
         let house = house.another().with_attempts();
         let attempts = house.listed(family);
         assert!(!attempts.is_empty(), "no attempts of {family}");

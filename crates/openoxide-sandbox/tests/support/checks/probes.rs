@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use openoxide_sandbox::Backend;
 
-use crate::support::attempts::Outside;
+use crate::support::attempts::{Outside, rounds};
 use crate::support::house::{FULL_ACCESS, House, READ_ONLY, Ran};
 use crate::support::{mark, marked, until};
 
@@ -240,7 +240,7 @@ fn through(house: &House, mode: &str, is_tried: impl Fn(&str, Means) -> bool) ->
 
 pub fn boundaries_hold(house: &House) {
     let is_alone = house.backend == Backend::Landlock;
-    for mode in house.modes() {
+    for mode in (0..rounds()).flat_map(|_| house.modes()) {
         let names = through(house, mode, |_, means| means == Each || !is_alone);
         assert!(names.is_empty(), "in {mode} by {:?} as {:?}: {names:#?}", house.backend, house.user);
     }
