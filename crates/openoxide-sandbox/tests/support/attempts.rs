@@ -94,7 +94,8 @@ impl Outside {
 
 impl Drop for Outside {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // At the end of its input it takes away what outlives a process.
+        drop(self.input.take());
         let _ = self.child.wait();
     }
 }

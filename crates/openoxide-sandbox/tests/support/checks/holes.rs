@@ -46,6 +46,7 @@ pub fn what_a_workspace_stands_in_is_not_moved(house: &House) {
 /// What git and agents take orders from is not made at the top of `/tmp` or of `TMPDIR`.
 pub fn no_protected_name_is_made_in_a_temporary_directory(house: &House) {
     let mut made = Vec::new();
+    let house = house.another().with_attempts();
     for (place, seen) in [("/tmp", "tmp"), ("$base/own-tmp", "own-tmp")] {
         for name in NAMES {
             for (way, script) in [
@@ -60,8 +61,7 @@ pub fn no_protected_name_is_made_in_a_temporary_directory(house: &House) {
                 if way == "git" && name != ".git" {
                     continue;
                 }
-                let house = house.another().with_attempts();
-                house.host("mkdir $base/own-tmp").success();
+                house.host("rm -rf $base/tmp $base/own-tmp; mkdir $base/tmp $base/own-tmp").success();
                 let mut command = house.confined_script("ws", WORKSPACE_WRITE, &script);
                 command.env("TMPDIR", house.at("own-tmp")).output().expect("the helper starts");
                 if number_of(&house, &format!("{seen}/{name}")).is_some() {
