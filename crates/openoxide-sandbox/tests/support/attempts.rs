@@ -113,11 +113,17 @@ impl House {
         self
     }
 
+    /// Whether commands can be given a `/tmp` of their own. Without root that takes a user namespace, in which bubblewrap
+    /// is not trusted, for it is nobody's there.
+    pub fn has_own_tmp(&self) -> bool {
+        self.backend != Backend::Bubblewrap || rustix::process::geteuid().is_root()
+    }
+
     /// The helper on its way to a command in a mode. In `workspace-write` the directory `tmp` of this house is its `/tmp`,
-    /// so that a test depends on no other program's files and leaves none.
+    /// where that can be, so that a test depends on no other program's files and leaves none.
     pub fn confining(&self, verb: &str, workspace: &str, mode: &str) -> Command {
         let helper = self.at("bin/helper");
-        let mut command = if mode.starts_with(WORKSPACE_WRITE) {
+        let mut command = if mode.starts_with(WORKSPACE_WRITE) && self.has_own_tmp() {
             #[expect(clippy::disallowed_methods, reason = "the whole program is under test")]
             let mut command = Command::new(self.at("bin/attempts"));
             let user = if self.user == User::Ordinary { ORDINARY } else { rustix::process::geteuid().as_raw() };

@@ -229,9 +229,9 @@ pub fn a_nested_repository_is_not_taken_away(house: &House) {
 
 pub fn a_new_repository_is_used_by_the_command_that_made_it(house: &House) {
     let house = fresh(house, MONOREPO);
-    let script = "for place in $PWD/packages/clone /tmp/clone; do
+    let script = "temporary=$(mktemp -d); for place in $PWD/packages/clone $temporary/clone; do
             git clone -q . $place; cd $place; echo x > y; git add y
             git -c user.name=n -c user.email=e commit -qm two; git log --oneline | wc -l; cd ../..; cd $ws/../mono
-        done; rm -rf /tmp/clone";
+        done; rm -rf $temporary";
     assert_eq!(house.everyday("mono", script).success(), "2\n2\n");
 }

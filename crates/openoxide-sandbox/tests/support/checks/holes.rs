@@ -10,6 +10,13 @@ use crate::support::house::{House, Ran, WORKSPACE_WRITE};
 /// The names that no command makes at the top of a writable directory.
 const NAMES: [&str; 4] = [".git", ".openoxide", ".codex", ".agents"];
 
+/// The temporary directories of commands: how a command names each, and the house. `/tmp` is left out where it would be
+/// everybody's.
+fn temporary(house: &House) -> Vec<(&'static str, &'static str)> {
+    let all = [("/tmp", "tmp"), ("$base/own-tmp", "own-tmp")];
+    all.into_iter().filter(|(place, _)| *place != "/tmp" || house.has_own_tmp()).collect()
+}
+
 fn number_of(house: &House, path: &str) -> Option<u64> {
     house.at(path).symlink_metadata().ok().map(|data| data.ino())
 }
@@ -18,26 +25,32 @@ fn number_of(house: &House, path: &str) -> Option<u64> {
 /// this one's.
 pub fn what_a_workspace_stands_in_is_not_moved(house: &House) {
     let ways = [
-        ("renamed", "mv /tmp/a /tmp/moved"),
-        ("renamed, the inner one", "mv /tmp/a/b /tmp/a/moved"),
-        ("renamed out of it", "mv /tmp/a/b /tmp/moved"),
-        ("exchanged", "mkdir -p /tmp/evil/b/ws; try exchange /tmp/a /tmp/evil"),
-        ("exchanged, the inner one", "mkdir -p /tmp/evil/ws; try exchange /tmp/evil /tmp/a/b"),
-        ("exchanged with a link", "ln -s $out /tmp/evil; try exchange /tmp/a/b /tmp/evil"),
-        ("renamed by another path", "cd ..; mv /proc/self/cwd/../../a /tmp/moved"),
-        ("renamed itself", "mv /tmp/a/b/ws /tmp/a/b/moved"),
-        ("replaced", "mv /tmp/a /tmp/moved; mkdir -p /tmp/a/b; ln -s $out /tmp/a/b/ws"),
+        ("renamed", "mv $place/a $place/moved"),
+        ("renamed, the inner one", "mv $place/a/b $place/a/moved"),
+        ("renamed out of it", "mv $place/a/b $place/moved"),
+        ("exchanged", "mkdir -p $place/evil/b/ws; try exchange $place/a $place/evil"),
+        ("exchanged, the inner one", "mkdir -p $place/evil/ws; try exchange $place/evil $place/a/b"),
+        ("exchanged with a link", "ln -s $out $place/evil; try exchange $place/a/b $place/evil"),
+        ("renamed by another path", "cd ..; mv /proc/self/cwd/../../a $place/moved"),
+        ("renamed itself", "mv $place/a/b/ws $place/a/b/moved"),
+        ("replaced", "mv $place/a $place/moved; mkdir -p $place/a/b; ln -s $out $place/a/b/ws"),
     ];
     let mut moved = Vec::new();
-    for (name, script) in ways {
-        let house = house.another().with_attempts();
-        house.host("mkdir -p $base/tmp/a/b/ws/.git/hooks").success();
-        let before: Vec<_> = ["tmp/a", "tmp/a/b", "tmp/a/b/ws"].map(|path| number_of(&house, path)).into();
-        let mut command = house.confined_script("/tmp/a/b/ws", WORKSPACE_WRITE, script);
-        command.output().expect("the helper starts");
-        let after: Vec<_> = ["tmp/a", "tmp/a/b", "tmp/a/b/ws"].map(|path| number_of(&house, path)).into();
-        if before != after {
-            moved.push(name);
+    let house = house.another().with_attempts();
+    for (place, seen) in temporary(&house) {
+        for (name, script) in ways {
+            let build =
+                format!("rm -rf $base/{{tmp,own-tmp}}/*; mkdir -p $base/own-tmp $base/{seen}/a/b/ws/.git/hooks");
+            house.host(&build).success();
+            let places = ["a", "a/b", "a/b/ws"].map(|path| format!("{seen}/{path}"));
+            let before = places.each_ref().map(|path| number_of(&house, path));
+            let workspace = if seen == "tmp" { "/tmp/a/b/ws" } else { "own-tmp/a/b/ws" };
+            let script = format!("place={place}\n{script}");
+            let mut command = house.confined_script(workspace, WORKSPACE_WRITE, &script);
+            command.env("TMPDIR", house.at("own-tmp")).output().expect("the helper starts");
+            if before != places.each_ref().map(|path| number_of(&house, path)) {
+                moved.push(format!("{seen} {name}"));
+            }
         }
     }
     assert!(moved.is_empty(), "by {:?} as {:?}: {moved:#?}", house.backend, house.user);
@@ -47,7 +60,7 @@ pub fn what_a_workspace_stands_in_is_not_moved(house: &House) {
 pub fn no_protected_name_is_made_in_a_temporary_directory(house: &House) {
     let mut made = Vec::new();
     let house = house.another().with_attempts();
-    for (place, seen) in [("/tmp", "tmp"), ("$base/own-tmp", "own-tmp")] {
+    for (place, seen) in temporary(&house) {
         for name in NAMES {
             for (way, script) in [
                 ("mkdir", format!("mkdir {place}/{name} && echo x > {place}/{name}/config")),
@@ -61,7 +74,7 @@ pub fn no_protected_name_is_made_in_a_temporary_directory(house: &House) {
                 if way == "git" && name != ".git" {
                     continue;
                 }
-                house.host("rm -rf $base/tmp $base/own-tmp; mkdir $base/tmp $base/own-tmp").success();
+                house.host("rm -rf $base/{tmp,own-tmp}; mkdir $base/{tmp,own-tmp}").success();
                 let mut command = house.confined_script("ws", WORKSPACE_WRITE, &script);
                 command.env("TMPDIR", house.at("own-tmp")).output().expect("the helper starts");
                 if number_of(&house, &format!("{seen}/{name}")).is_some() {
@@ -76,19 +89,20 @@ pub fn no_protected_name_is_made_in_a_temporary_directory(house: &House) {
 /// Repositories below `/tmp` and `TMPDIR` are protected as those below a workspace are.
 pub fn repositories_in_temporary_directories_are_not_written(house: &House) {
     let house = house.another().with_attempts();
-    let build = "for place in $base/tmp $base/own-tmp; do mkdir -p $place/project && git init -q $place/project; done";
-    house.host(build).success();
-    let places = ["tmp/project/.git", "own-tmp/project/.git"];
-    let before = places.map(|place| house.snapshot(place));
-    let script = "for place in /tmp $base/own-tmp; do
-            echo x > $place/project/.git/hooks/pre-commit; echo x >> $place/project/.git/config
-            mv $place/project/.git $place/project/away; mv $place/project $place/moved
-        done";
-    let mut command = house.confined_script("ws", WORKSPACE_WRITE, script);
-    let ran = Ran::of(command.env("TMPDIR", house.at("own-tmp")).output().expect("the helper starts"));
-    for (place, before) in places.iter().zip(before) {
-        assert!(number_of(&house, place).is_some(), "{place} is gone: {ran:?}");
-        assert_eq!(house.snapshot(place), before, "{place}");
+    house.host("mkdir $base/own-tmp").success();
+    for (place, seen) in temporary(&house) {
+        let build = format!("mkdir -p $base/{seen}/project && git init -q $base/{seen}/project");
+        house.host(&build).success();
+        let seen = format!("{seen}/project/.git");
+        let before = house.snapshot(&seen);
+        let script = format!(
+            "cd {place}; echo x > project/.git/hooks/pre-commit; echo x >> project/.git/config
+             mv project/.git project/away; mv project moved"
+        );
+        let mut command = house.confined_script("ws", WORKSPACE_WRITE, &script);
+        let ran = Ran::of(command.env("TMPDIR", house.at("own-tmp")).output().expect("the helper starts"));
+        assert!(number_of(&house, &seen).is_some(), "{seen} is gone: {ran:?}");
+        assert_eq!(house.snapshot(&seen), before, "{seen}");
     }
 }
 
