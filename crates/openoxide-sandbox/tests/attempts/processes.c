@@ -187,6 +187,24 @@ static long namespace_pidfd(const struct attempt *a) {
     return process < 0 ? -1 : syscall(SYS_setns, process, a->n);
 }
 
+/* The mounts of the namespace outside, by its number and theirs. */
+struct mount_request {
+    uint32_t size, spare;
+    uint64_t mount, parameter, space;
+};
+static long list_mounts(const struct attempt *a) {
+    struct mount_request request = {sizeof request, 0, UINT64_MAX, 0, strtoull(outside_text("space"), NULL, 10)};
+    uint64_t found[16];
+    long count = syscall(458, &request, found, 16, 0);
+    return count < 0 ? -1 : tell(a, "secret-mounts", count ? 13 : 0);
+}
+static long show_mount(const struct attempt *a) {
+    struct mount_request request = {sizeof request, 0, strtoull(outside_text("root"), NULL, 10), 1,
+                                    a->n ? strtoull(outside_text("space"), NULL, 10) : 0};
+    static char found[4096];
+    return syscall(457, &request, found, sizeof found, 0) < 0 ? -1 : tell(a, "secret-mount", 12);
+}
+
 /* What is shared by number or name. */
 static long read_shm(const struct attempt *a) {
     int id = a->n ? (int)outside_number("shm") : shmget(outside_number("key"), 0, 0);
@@ -320,6 +338,11 @@ void add_processes(void) {
     }
     add("processes", SECRET, ROOT, mapped_file, "mapped-file");
     add("names", SECRET, EVERYBODY, command_line, "command-line");
+    /* Kernels before 6.11 know neither numbers. */
+    add("names", SECRET, EVERYBODY, list_mounts, "listmount")->refusal = ENOENT;
+    add("names", SECRET, EVERYBODY, show_mount, "statmount")->refusal = ENOENT;
+    struct attempt *spaced = add("names", SECRET, EVERYBODY, show_mount, "statmount-space");
+    spaced->n = 1, spaced->refusal = ENOENT;
 
     static const struct { const char *name; long (*run)(const struct attempt *); const char *token, *text, *more; } set[] = {
         {"set-limit", set_limit, "changed-limit", 0, 0}, {"set-nice", set_nice, "changed-nice", 0, 0},

@@ -151,6 +151,9 @@ pub fn what_is_documented_as_open_is(house: &House) {
         house.host("mkfifo $base/outside/pipe; chmod 666 $base/outside/pipe").success();
         let lock = house.confined_script("ws", mode, "exec 9<$out/file; flock -xn 9 && echo locked").output();
         assert_eq!(Ran::of(lock.expect("the helper starts")).success(), "locked\n", "in {mode}");
+        let lease = "python3 -c 'import fcntl, sys; fcntl.fcntl(open(sys.argv[1]), 1024, fcntl.F_RDLCK)' $out/file";
+        let lease = house.confined_script("ws", mode, lease).output();
+        assert_eq!(Ran::of(lease.expect("the helper starts")).success(), "", "in {mode}");
         // It ends when the writer does.
         let mut writer = house.program("/bin/bash".as_ref());
         let script = format!("echo from-outside > {}", house.at("outside/pipe").display());
