@@ -137,7 +137,15 @@ impl House {
         command
     }
 
-    /// Runs a script of bash in a mode, with `$base`, `$ws` and `$out` as in `House::run`.
+    /// Runs a script as `confined_script` gives it. What did not start shows nothing, and fails here.
+    #[track_caller]
+    pub fn started(&self, mut command: Command) -> Ran {
+        let ran = Ran::of(command.output().expect("the helper starts"));
+        assert_ne!(ran.code, 125, "by {:?} as {:?}: {}", self.backend, self.user, ran.err);
+        ran
+    }
+
+    /// A script of bash in a mode, with `$base`, `$ws` and `$out` as in `House::run`.
     pub fn confined_script(&self, workspace: &str, mode: &str, script: &str) -> Command {
         let script = format!(
             "base={}; ws=$base/ws out=$base/outside; export HOME=$base/home GIT_CONFIG_NOSYSTEM=1\n\

@@ -18,7 +18,7 @@ impl House {
     /// Runs a script of bash in `workspace-write`, with nobody else's `/tmp`.
     fn everyday(&self, workspace: &str, script: &str) -> Ran {
         let script = format!("set -e -o pipefail\n{script}");
-        Ran::of(self.confined_script(workspace, WORKSPACE_WRITE, &script).output().expect("the helper starts"))
+        self.started(self.confined_script(workspace, WORKSPACE_WRITE, &script))
     }
 }
 

@@ -47,7 +47,8 @@ pub fn what_a_workspace_stands_in_is_not_moved(house: &House) {
             let workspace = if seen == "tmp" { "/tmp/a/b/ws" } else { "own-tmp/a/b/ws" };
             let script = format!("place={place}\n{script}");
             let mut command = house.confined_script(workspace, WORKSPACE_WRITE, &script);
-            command.env("TMPDIR", house.at("own-tmp")).output().expect("the helper starts");
+            command.env("TMPDIR", house.at("own-tmp"));
+            house.started(command);
             if before != places.each_ref().map(|path| number_of(&house, path)) {
                 moved.push(format!("{seen} {name}"));
             }
@@ -76,7 +77,8 @@ pub fn no_protected_name_is_made_in_a_temporary_directory(house: &House) {
                 }
                 house.host("rm -rf $base/{tmp,own-tmp}; mkdir $base/{tmp,own-tmp}").success();
                 let mut command = house.confined_script("ws", WORKSPACE_WRITE, &script);
-                command.env("TMPDIR", house.at("own-tmp")).output().expect("the helper starts");
+                command.env("TMPDIR", house.at("own-tmp"));
+                house.started(command);
                 if number_of(&house, &format!("{seen}/{name}")).is_some() {
                     made.push(format!("{name} in {seen} by {way}"));
                 }
@@ -100,7 +102,8 @@ pub fn repositories_in_temporary_directories_are_not_written(house: &House) {
              mv project/.git project/away; mv project moved"
         );
         let mut command = house.confined_script("ws", WORKSPACE_WRITE, &script);
-        let ran = Ran::of(command.env("TMPDIR", house.at("own-tmp")).output().expect("the helper starts"));
+        command.env("TMPDIR", house.at("own-tmp"));
+        let ran = house.started(command);
         assert!(number_of(&house, &seen).is_some(), "{seen} is gone: {ran:?}");
         assert_eq!(house.snapshot(&seen), before, "{seen}");
     }
@@ -161,7 +164,7 @@ pub fn what_is_documented_as_open_is(house: &House) {
         let read = house.confined_script("ws", mode, "cat $out/pipe").output().expect("the helper starts");
         assert!(writer.wait().expect("it ends").success());
         assert_eq!(Ran::of(read).success(), "from-outside\n", "in {mode}");
-        let written = house.confined_script("ws", mode, "echo x 1<>$out/pipe").output().expect("the helper starts");
-        assert_ne!(Ran::of(written).code, 0, "in {mode}");
+        let written = house.started(house.confined_script("ws", mode, "echo x 1<>$out/pipe"));
+        assert_ne!(written.code, 0, "in {mode}");
     }
 }

@@ -323,7 +323,9 @@ pub fn other_repositories_hold(house: &House) {
             echo probe > .git; echo probe > $base/main/.git/worktrees/pointed/config";
         for workspace in ["linked", "pointed"] {
             let ran = Ran::of(house.confined_script(workspace, mode, script).output().expect("the helper starts"));
-            assert!(ran.code != 0, "{workspace} in {mode}: {ran:?}");
+            // It has no way to cover a link with itself, and says so.
+            let refuses = house.backend == Backend::Bubblewrap && workspace == "linked" && ran.err.contains("a link");
+            assert!(ran.code != 0 && (ran.code != 125 || refuses), "{workspace} in {mode}: {ran:?}");
         }
         let after = ["linked/real", "linked/.git", "pointed/.git", "main"].map(|place| house.snapshot(place));
         assert_eq!(after, before, "in {mode}");
@@ -340,7 +342,7 @@ pub fn nothing_outlives_a_command(house: &House) {
             let mark = mark();
             let script =
                 format!("{} sleep 0.01", script.replace("MARK", &format!("{mark} </dev/null >/dev/null 2>&1")));
-            house.confined_script("ws", mode, &script).output().expect("the helper starts");
+            house.started(house.confined_script("ws", mode, &script));
             runtime.block_on(until("its end", || marked(&mark).is_empty()));
         }
         // The death of whoever asked for the command.
