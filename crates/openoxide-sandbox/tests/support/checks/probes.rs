@@ -337,11 +337,14 @@ pub fn nothing_outlives_a_command(house: &House) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
     let house = prepared(house);
     for mode in house.modes() {
-        for script in ["setsid sleep MARK &", "(setsid sleep MARK &) &", "setsid sleep MARK & kill -9 $PPID; kill -9 1"]
+        for script in
+            ["setsid sleep MARK & UP", "(setsid sleep MARK &) & UP", "setsid sleep MARK & UP; kill -9 $PPID; kill -9 1"]
         {
             let mark = mark();
-            let script =
-                format!("{} sleep 0.01", script.replace("MARK", &format!("{mark} </dev/null >/dev/null 2>&1")));
+            // Until its own process is there; in brackets, the mark is not found in the words of the search.
+            let up = format!("until grep -zqsx '[3]{}' /proc/[0-9]*/cmdline; do :; done", &mark[1..]);
+            let sleeper = format!("{mark} </dev/null >/dev/null 2>&1");
+            let script = script.replace("MARK", &sleeper).replace("UP", &up);
             house.started(house.confined_script("ws", mode, &script));
             runtime.block_on(until("its end", || marked(&mark).is_empty()));
         }
