@@ -17,7 +17,7 @@ pub const WORKSPACE_WRITE: &str = "workspace-write";
 pub const FULL_ACCESS: &str = "danger-full-access";
 
 /// A user and group that no other program runs as.
-const ORDINARY: u32 = 12345;
+pub const ORDINARY: u32 = 12345;
 
 /// The version of Landlock that is a boundary by itself; Linux 6.12 has it.
 const LANDLOCK_ENOUGH: i64 = 6;

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "tests, which are functions of their own here")]
 
 #[cfg(target_os = "linux")]
+pub mod attempts;
+#[cfg(target_os = "linux")]
 pub mod checks;
 #[cfg(target_os = "linux")]
 pub mod house;
