@@ -11,12 +11,11 @@ use crate::connection::Connection;
 use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 use crate::processor::Processor;
+use crate::server::LINGER;
 use crate::{OnEof, Server, reader, writer};
 
 /// How long the last answers may take to be written once everything has ended.
 const FLUSH: Duration = Duration::from_millis(200);
-/// How long input is still read after a server was told to end: what was written just before is answered as well.
-const LINGER: Duration = Duration::from_millis(100);
 
 /// Serves one connection until its input ends, its output is closed, or `stop` is ready with the reason; then ends every
 /// turn and every process, answers what is still open, and returns. [`OnEof`] says whether open calls may finish first
@@ -51,21 +50,15 @@ where
     }
     tracing::info!(%why, "the server ends");
     connection.subscriptions.close();
-    let ending = async {
-        let linger = async {
-            if !is_input_over && why != Interruption::ConnectionLost {
-                tokio::time::sleep(LINGER).await;
-            }
-        };
-        futures_util::future::join(server.end(&why), linger).await;
-    };
+    let may_still_come = !is_input_over && why != Interruption::ConnectionLost;
+    let ending = server.end(&why, if may_still_come { LINGER } else { Duration::ZERO });
     let reading = async {
         if !is_input_over {
             processor.await;
         }
         std::future::pending::<()>().await;
     };
-    // What is read meanwhile is answered, without a turn.
+    // What is read after that is answered, without a turn.
     tokio::select! {
         () = ending => {}
         () = reading => {}
