@@ -244,13 +244,27 @@ fn expire_later(core: &CoreConfig, history: &HistoryTable) {
 fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
+    // Whoever started the server so (nohup) wants it to outlive the terminal.
+    let mut hang_up = if ignores_hang_up() { None } else { Some(signal(SignalKind::hangup())?) };
     Ok(async move {
         // All are cancel-safe: a signal stays counted until it is received.
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
-            _ = hang_up.recv() => {}
+            () = async {
+                match &mut hang_up {
+                    Some(hang_up) => drop(hang_up.recv().await),
+                    None => std::future::pending().await,
+                }
+            } => {}
         }
     })
+}
+
+/// Whether the process was started with SIGHUP ignored, as far as the system tells (Linux: `SigIgn` in proc_pid_status(5)).
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // SIGHUP is signal 1, the lowest bit.
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }

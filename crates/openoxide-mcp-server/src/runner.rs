@@ -74,7 +74,7 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
     let end = match AssertUnwindSafe(work).catch_unwind().await {
         Ok(end) => end,
         Err(_) => {
-            tracing::error!(id = ?call.id, "a session runner panicked");
+            tracing::error!(id = %call.id, "a session runner panicked");
             let message = "internal error: the call could not be completed; the thread can be used again";
             End::Answer(tool_error(call.era, message))
         }

@@ -42,6 +42,7 @@ where
     let is_input_over = why == Interruption::InputEnded;
     if is_input_over && server.on_eof == OnEof::Finish {
         connection.end_input();
+        server.lifecycle.deafen();
         tokio::select! {
             () = server.lifecycle.answered() => {}
             _ = &mut writer => why = Interruption::ConnectionLost,
