@@ -2,8 +2,8 @@
 //!
 //! Its budget is counted in bytes. Answers and questions always get in: losing one would hang a client. Log messages
 //! wait for room, so that the events behind them merge in core's queue instead of piling up here as text. Progress is
-//! dropped when there is no room: the next one says more. When answers alone pass the hard bound, the reader stops
-//! taking input until the queue drains. What is long is made by one task at a time and only when there is room for it
+//! dropped when there is no room: the next one says more. When answers alone pass the hard bound, the processor
+//! stops serving input until the queue drains, and with it the reader. What is long is made by one task at a time and only when there is room for it
 //! ([`Outgoing::turn_to_answer`], [`Outgoing::turn_to_tell`]), so that a client that never reads costs the bound and one
 //! more line, however much it asks for. A queue that stays full means that the client is lost ([`Outgoing::stays_full`]).
 
@@ -23,6 +23,8 @@ const LONG: usize = 64 << 10;
 const SOFT_BOUND: usize = 256 * 1024;
 /// Bytes queued from which no more input is read.
 const HARD_BOUND: usize = 8 * 1024 * 1024;
+/// How long a full queue is kept for a client that has ended its input and takes nothing.
+const HURRY: Duration = Duration::from_millis(200);
 /// Bytes written at once, about.
 const BATCH: usize = 64 * 1024;
 
@@ -69,6 +71,10 @@ pub struct Outgoing {
     drained: Notify,
     /// Wakes whoever waits for the queue to be full.
     grown: Notify,
+    /// Wakes the same when there is less time left.
+    hurried: Notify,
+    /// Whether the client has little time left to read: it has ended its input.
+    is_hurried: AtomicBool,
     /// One permit each, for whoever makes an answer or a log message.
     answering: Semaphore,
     telling: Semaphore,
@@ -87,6 +93,8 @@ impl Default for Outgoing {
             filled: Notify::new(),
             drained: Notify::new(),
             grown: Notify::new(),
+            hurried: Notify::new(),
+            is_hurried: AtomicBool::new(false),
             answering: Semaphore::new(1),
             telling: Semaphore::new(1),
         }
@@ -204,15 +212,29 @@ impl Outgoing {
             let mut grown = std::pin::pin!(self.grown.notified());
             // Registered before the look, so that a push in between is not missed.
             grown.as_mut().enable();
-            if self.lock().bytes >= HARD_BOUND {
-                tokio::time::sleep(time).await;
-                if self.lock().bytes >= HARD_BOUND {
-                    return;
-                }
+            if self.lock().bytes < HARD_BOUND {
+                grown.await;
                 continue;
             }
-            grown.await;
+            let mut hurried = std::pin::pin!(self.hurried.notified());
+            hurried.as_mut().enable();
+            let is_hurried = self.is_hurried.load(Ordering::Acquire);
+            let over = tokio::time::sleep(if is_hurried { time.min(HURRY) } else { time });
+            tokio::select! {
+                () = over => {
+                    if self.lock().bytes >= HARD_BOUND {
+                        return;
+                    }
+                }
+                () = hurried => {}
+            }
         }
+    }
+
+    /// Gives a client that has ended its input little time to make room in a full queue.
+    pub(crate) fn hurry(&self) {
+        self.is_hurried.store(true, Ordering::Release);
+        self.hurried.notify_waiters();
     }
 
     /// Waits until more input may be read. Cancel-safe.

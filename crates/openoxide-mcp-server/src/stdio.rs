@@ -28,7 +28,14 @@ where
     let out = Arc::new(Outgoing::default());
     let connection = Connection::new(Arc::clone(&server), Principal::Local, Arc::clone(&out));
     let (lines, input) = reader::channel();
-    let reader = tokio::spawn(reader::read_lines(reader, lines, Arc::clone(&out)));
+    let (hurried, is_hasty) = (Arc::clone(&out), server.on_eof == OnEof::Interrupt);
+    let reader = tokio::spawn(async move {
+        reader::read_lines(reader, lines).await;
+        // The processor may wait for room, and would not see the end before the client reads.
+        if is_hasty {
+            hurried.hurry();
+        }
+    });
     let mut writer = tokio::spawn(writer::write_lines(writer, Arc::clone(&out), server.write_timeout));
     let mut processor = std::pin::pin!(Processor::new(Arc::clone(&connection)).run(input));
     let mut stop = std::pin::pin!(stop);
