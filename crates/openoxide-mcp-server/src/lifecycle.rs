@@ -9,7 +9,7 @@ use tokio::sync::watch;
 struct State {
     is_ending: bool,
     /// Nobody can answer a question any more: the only client has ended its input.
-    is_deaf: bool,
+    cannot_ask: bool,
     /// Calls that have not got to their turns yet.
     admitting: usize,
     /// Requests without an answer, and tasks without a result.
@@ -56,13 +56,13 @@ impl Lifecycle {
     }
 
     /// Notes that nobody can answer a question any more.
-    pub(crate) fn deafen(&self) {
-        self.0.send_modify(|state| state.is_deaf = true);
+    pub(crate) fn stop_asking(&self) {
+        self.0.send_modify(|state| state.cannot_ask = true);
     }
 
     /// Ready when nobody can answer a question any more. Cancel-safe.
-    pub(crate) async fn deaf(&self) {
-        self.wait(|state| state.is_deaf).await;
+    pub(crate) async fn asking_stopped(&self) {
+        self.wait(|state| state.cannot_ask).await;
     }
 
     /// Ready when every admitted call has got to its turn. Cancel-safe.

@@ -3,9 +3,11 @@
 //! Its budget is counted in bytes. Answers and questions always get in: losing one would hang a client. Log messages
 //! wait for room, so that the events behind them merge in core's queue instead of piling up here as text. Progress is
 //! dropped when there is no room: the next one says more. When answers alone pass the hard bound, the processor
-//! stops serving input until the queue drains, and with it the reader. What is long is made by one task at a time and only when there is room for it
-//! ([`Outgoing::turn_to_answer`], [`Outgoing::turn_to_tell`]), so that a client that never reads costs the bound and one
-//! more line, however much it asks for. A queue that stays full means that the client is lost ([`Outgoing::stays_full`]).
+//! stops serving input until the queue drains, and with it the reader.
+//!
+//! What is long is made by one task at a time and only when there is room for it ([`Outgoing::room_to_answer`],
+//! [`Outgoing::room_to_tell`]), so that a client that never reads costs the bound and a few lines more, however much it
+//! asks for. A queue that stays full means that the client is lost ([`Outgoing::stays_full`]).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -81,9 +83,7 @@ pub struct Outgoing {
 }
 
 /// The right to make a line and queue it. Nobody else who asks for one makes a line until it is dropped.
-pub(crate) struct Turn<'a>(
-    #[allow(dead_code, reason = "its drop gives the turn to the next")] Option<SemaphorePermit<'a>>,
-);
+pub(crate) struct Room<'a>(#[allow(dead_code, reason = "its drop lets the next in")] Option<SemaphorePermit<'a>>);
 
 impl Default for Outgoing {
     fn default() -> Self {
@@ -188,21 +188,21 @@ impl Outgoing {
         self.wait_below(SOFT_BOUND).await;
     }
 
-    /// Waits for the turn to make a log message. Cancel-safe.
-    pub(crate) async fn turn_to_tell(&self) -> Turn<'_> {
-        self.turn(&self.telling, SOFT_BOUND).await
+    /// Waits for the room to make a log message, and for those who asked before. Cancel-safe.
+    pub(crate) async fn room_to_tell(&self) -> Room<'_> {
+        self.room_for_one(&self.telling, SOFT_BOUND).await
     }
 
-    /// Waits for the turn to make an answer. Cancel-safe.
-    pub(crate) async fn turn_to_answer(&self) -> Turn<'_> {
-        self.turn(&self.answering, HARD_BOUND).await
+    /// Waits for the room to make an answer, and for those who asked before. Cancel-safe.
+    pub(crate) async fn room_to_answer(&self) -> Room<'_> {
+        self.room_for_one(&self.answering, HARD_BOUND).await
     }
 
-    async fn turn<'a>(&self, turns: &'a Semaphore, bound: usize) -> Turn<'a> {
+    async fn room_for_one<'a>(&self, permits: &'a Semaphore, bound: usize) -> Room<'a> {
         // An error is a closed semaphore, and these are never closed.
-        let permit = turns.acquire().await.ok();
+        let permit = permits.acquire().await.ok();
         self.wait_below(bound).await;
-        Turn(permit)
+        Room(permit)
     }
 
     /// Ready when the queue is full and has been for this time without a byte taken from it. Cancel-safe. Asked by the

@@ -28,7 +28,7 @@ const END_LIMIT: Duration = Duration::from_millis(2200);
 /// How long calls are still admitted when the server was told to end: what was written just before gets to its turn, so
 /// that its answer names a thread to go on with.
 pub(crate) const LINGER: Duration = Duration::from_millis(100);
-/// Of that, how long a call that was just admitted may take to get to its turn.
+/// How long a call that was just admitted may take to get to its turn once the end has begun.
 const ADMISSION_LIMIT: Duration = Duration::from_secs(1);
 
 /// What the end of its input means to a server on the standard streams.

@@ -49,7 +49,7 @@ where
     let is_input_over = why == Interruption::InputEnded;
     if is_input_over && server.on_eof == OnEof::Finish {
         connection.end_input();
-        server.lifecycle.deafen();
+        server.lifecycle.stop_asking();
         tokio::select! {
             () = server.lifecycle.answered() => {}
             _ = &mut writer => why = Interruption::ConnectionLost,

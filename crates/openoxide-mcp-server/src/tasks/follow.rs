@@ -26,13 +26,13 @@ pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, o
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let abandoned = server.manager.config().limits.abandoned_turn;
-    let mut is_deaf = false;
+    let mut cannot_ask = false;
     let result = loop {
         // Cancel-safe: `next` takes an event only when it returns it, notifications keep their permit.
         tokio::select! {
             biased;
-            () = server.lifecycle.deaf(), if !is_deaf => {
-                is_deaf = true;
+            () = server.lifecycle.asking_stopped(), if !cannot_ask => {
+                cannot_ask = true;
                 deny_questions(&thread, turn);
             }
             event = events.next() => {
@@ -42,7 +42,7 @@ pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, o
                 }
                 match &event {
                     Event::TurnEnded { result, .. } => break output::ended(Era::Modern, &thread, result),
-                    Event::ApprovalRequested { .. } if is_deaf => deny_questions(&thread, turn),
+                    Event::ApprovalRequested { .. } if cannot_ask => deny_questions(&thread, turn),
                     Event::ApprovalRequested { .. } => put_questions(&server, &task, &thread, turn, &visit),
                     Event::ApprovalSettled { id, .. } => server.visits.settled(thread.id(), turn, *id),
                     _ => {}
