@@ -284,6 +284,49 @@ fn on_eof_finish_lets_calls_and_tasks_end_first() {
 }
 
 #[test]
+fn on_eof_finish_waits_for_nobody_who_could_answer() {
+    let house = House::new(true);
+    let mut server = house.start(&["--on-eof", "finish"]);
+    let arguments =
+        json!({ "prompt": "run `touch asked.txt`", "cwd": house.work.path(), "approval_policy": "untrusted" });
+    let mut call: Value = serde_json::from_str(&house.request(CALL, "openoxide", arguments, true)).unwrap();
+    call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]["elicitation"] = json!({});
+    server.write(&format!("{call}\n"));
+    server.close();
+    let (messages, status) = server.rest();
+    assert!(status.success() && messages.iter().any(|message| message["result"]["resultType"] == "task"));
+    let tasks: Vec<_> = std::fs::read_dir(house.home.path().join("tasks")).unwrap().flatten().collect();
+    let [task] = &tasks[..] else { panic!("one task: {tasks:?}") };
+    let task: Value = serde_json::from_slice(&std::fs::read(task.path()).unwrap()).unwrap();
+    let result = &task["result"]["structuredContent"];
+    assert_eq!((&result["status"], &result["denials"][0]["reason"]), (&json!("completed"), &json!("disconnected")));
+    assert!(!house.work.path().join("asked.txt").exists());
+}
+
+#[test]
+fn a_server_that_was_started_to_outlive_its_terminal_does() {
+    let house = House::new(false);
+    let script =
+        format!("trap '' HUP; exec '{}' mcp-server -c 'model_provider=\"offline\"'", env!("CARGO_BIN_EXE_openoxide"));
+    let mut child = Command::new("sh")
+        .args(["-c", &script])
+        .env("OPENOXIDE_HOME", house.home.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let mut server = Raw { child, output };
+    server.write(&house.opening());
+    server.answer(0);
+    server.signal("HUP");
+    server.write(&house.begin(CALL, "run `true`", false));
+    assert_eq!(server.answer(CALL)["result"]["structuredContent"]["status"], "completed");
+    server.close();
+    assert!(server.rest().1.success());
+}
+
+#[test]
 fn on_eof_finish_can_still_be_told_to_end() {
     let house = House::new(false);
     let mut server = house.start(&["--on-eof", "finish"]);

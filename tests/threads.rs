@@ -244,6 +244,8 @@ fn the_command_line_lists_shows_puts_aside_and_deletes() {
     assert!(list.lines().count() == 2 && list.contains("run `echo said-<b>`"), "{list}");
     let json: Value = serde_json::from_str(house.threads(&["list", "--json", "--limit", "1"]).0.trim()).unwrap();
     assert_eq!((json["id"].as_str().unwrap(), json["prompt"].as_str().unwrap()), (other.as_str(), "run `echo other`"));
+    let text = house.threads(&["show", &thread]).0;
+    assert!(text.contains("\n    exit code: 2\n    wall time: ") && !text.contains("$'"), "lines stay lines: {text}");
     let page = house.threads(&["show", "--html", &thread]).0;
     assert!(page.contains("said-&lt;b&gt;") && !page.contains("said-<b>"), "{page}");
     let lines = house.threads(&["export", &thread]).0;

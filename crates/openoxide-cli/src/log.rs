@@ -19,7 +19,7 @@ const WAITING: usize = 1024;
 /// Bytes that wait for standard error.
 const WAITING_BYTES: usize = 1 << 20;
 /// How long the end of the program waits for lines that are queued.
-const FLUSH: Duration = Duration::from_millis(200);
+const FLUSH: Duration = Duration::from_millis(50);
 
 /// The queue to standard error; all of the program shares one.
 static QUEUE: OnceLock<Queue> = OnceLock::new();

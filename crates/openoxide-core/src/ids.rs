@@ -2,10 +2,22 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
+use uuid::{ContextV7, Timestamp, Uuid};
+
+use crate::events::lock;
+
+/// A UUID v7 of this moment, later than every one made before it in this process. A clock that stands before 1970, which
+/// a UUID cannot tell, counts as 1970.
+fn v7(now: SystemTime) -> Uuid {
+    static ORDER: Mutex<ContextV7> = Mutex::new(ContextV7::new());
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Uuid::new_v7(Timestamp::from_unix(&*lock(&ORDER), since.as_secs(), since.subsec_nanos()))
+}
 
 macro_rules! uuid_v7_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -18,7 +30,7 @@ macro_rules! uuid_v7_id {
             /// A new id, later than every id made before it in this process.
             #[allow(clippy::new_without_default)]
             pub fn new() -> Self {
-                Self(Uuid::now_v7())
+                Self(v7(SystemTime::now()))
             }
         }
 
@@ -98,5 +110,22 @@ impl FromStr for ApprovalId {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Uuid::try_parse(text).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_clock_before_1970_still_gives_ids_in_order() {
+        let moments = [UNIX_EPOCH - Duration::from_secs(9), UNIX_EPOCH, UNIX_EPOCH - Duration::from_secs(1)];
+        let ids = moments.map(v7);
+        assert!(ids.is_sorted() && ids[0] != ids[1] && ids[1] != ids[2], "{ids:?}");
+        assert!(ids.iter().all(|id| id.get_version_num() == 7));
+        let now: Vec<_> = (0..10_000).map(|_| TurnId::new()).collect();
+        assert!(now.is_sorted_by(|a, b| a < b));
     }
 }

@@ -8,6 +8,8 @@ use tokio::sync::watch;
 #[derive(Default)]
 struct State {
     is_ending: bool,
+    /// Nobody can answer a question any more: the only client has ended its input.
+    cannot_ask: bool,
     /// Calls that have not got to their turns yet.
     admitting: usize,
     /// Requests without an answer, and tasks without a result.
@@ -51,6 +53,16 @@ impl Lifecycle {
     /// Begins the end: [`Lifecycle::admit`] refuses from now on.
     pub(crate) fn begin_end(&self) {
         self.0.send_modify(|state| state.is_ending = true);
+    }
+
+    /// Notes that nobody can answer a question any more.
+    pub(crate) fn stop_asking(&self) {
+        self.0.send_modify(|state| state.cannot_ask = true);
+    }
+
+    /// Ready when nobody can answer a question any more. Cancel-safe.
+    pub(crate) async fn asking_stopped(&self) {
+        self.wait(|state| state.cannot_ask).await;
     }
 
     /// Ready when every admitted call has got to its turn. Cancel-safe.

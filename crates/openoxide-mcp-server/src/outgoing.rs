@@ -2,10 +2,12 @@
 //!
 //! Its budget is counted in bytes. Answers and questions always get in: losing one would hang a client. Log messages
 //! wait for room, so that the events behind them merge in core's queue instead of piling up here as text. Progress is
-//! dropped when there is no room: the next one says more. When answers alone pass the hard bound, the reader stops
-//! taking input until the queue drains. What is long is made by one task at a time and only when there is room for it
-//! ([`Outgoing::turn_to_answer`], [`Outgoing::turn_to_tell`]), so that a client that never reads costs the bound and one
-//! more line, however much it asks for. A queue that stays full means that the client is lost ([`Outgoing::stays_full`]).
+//! dropped when there is no room: the next one says more. When answers alone pass the hard bound, the processor
+//! stops serving input until the queue drains, and with it the reader.
+//!
+//! What is long is made by one task at a time and only when there is room for it ([`Outgoing::room_to_answer`],
+//! [`Outgoing::room_to_tell`]), so that a client that never reads costs the bound and a few lines more, however much it
+//! asks for. A queue that stays full means that the client is lost ([`Outgoing::stays_full`]).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,6 +25,8 @@ const LONG: usize = 64 << 10;
 const SOFT_BOUND: usize = 256 * 1024;
 /// Bytes queued from which no more input is read.
 const HARD_BOUND: usize = 8 * 1024 * 1024;
+/// How long a full queue is kept for a client that has ended its input and takes nothing.
+const HURRY: Duration = Duration::from_millis(200);
 /// Bytes written at once, about.
 const BATCH: usize = 64 * 1024;
 
@@ -69,15 +73,17 @@ pub struct Outgoing {
     drained: Notify,
     /// Wakes whoever waits for the queue to be full.
     grown: Notify,
+    /// Wakes the same when there is less time left.
+    hurried: Notify,
+    /// Whether the client has little time left to read: it has ended its input.
+    is_hurried: AtomicBool,
     /// One permit each, for whoever makes an answer or a log message.
     answering: Semaphore,
     telling: Semaphore,
 }
 
 /// The right to make a line and queue it. Nobody else who asks for one makes a line until it is dropped.
-pub(crate) struct Turn<'a>(
-    #[allow(dead_code, reason = "its drop gives the turn to the next")] Option<SemaphorePermit<'a>>,
-);
+pub(crate) struct Room<'a>(#[allow(dead_code, reason = "its drop lets the next in")] Option<SemaphorePermit<'a>>);
 
 impl Default for Outgoing {
     fn default() -> Self {
@@ -87,6 +93,8 @@ impl Default for Outgoing {
             filled: Notify::new(),
             drained: Notify::new(),
             grown: Notify::new(),
+            hurried: Notify::new(),
+            is_hurried: AtomicBool::new(false),
             answering: Semaphore::new(1),
             telling: Semaphore::new(1),
         }
@@ -180,21 +188,21 @@ impl Outgoing {
         self.wait_below(SOFT_BOUND).await;
     }
 
-    /// Waits for the turn to make a log message. Cancel-safe.
-    pub(crate) async fn turn_to_tell(&self) -> Turn<'_> {
-        self.turn(&self.telling, SOFT_BOUND).await
+    /// Waits for the room to make a log message, and for those who asked before. Cancel-safe.
+    pub(crate) async fn room_to_tell(&self) -> Room<'_> {
+        self.room_for_one(&self.telling, SOFT_BOUND).await
     }
 
-    /// Waits for the turn to make an answer. Cancel-safe.
-    pub(crate) async fn turn_to_answer(&self) -> Turn<'_> {
-        self.turn(&self.answering, HARD_BOUND).await
+    /// Waits for the room to make an answer, and for those who asked before. Cancel-safe.
+    pub(crate) async fn room_to_answer(&self) -> Room<'_> {
+        self.room_for_one(&self.answering, HARD_BOUND).await
     }
 
-    async fn turn<'a>(&self, turns: &'a Semaphore, bound: usize) -> Turn<'a> {
+    async fn room_for_one<'a>(&self, permits: &'a Semaphore, bound: usize) -> Room<'a> {
         // An error is a closed semaphore, and these are never closed.
-        let permit = turns.acquire().await.ok();
+        let permit = permits.acquire().await.ok();
         self.wait_below(bound).await;
-        Turn(permit)
+        Room(permit)
     }
 
     /// Ready when the queue is full and has been for this time without a byte taken from it. Cancel-safe. Asked by the
@@ -204,15 +212,29 @@ impl Outgoing {
             let mut grown = std::pin::pin!(self.grown.notified());
             // Registered before the look, so that a push in between is not missed.
             grown.as_mut().enable();
-            if self.lock().bytes >= HARD_BOUND {
-                tokio::time::sleep(time).await;
-                if self.lock().bytes >= HARD_BOUND {
-                    return;
-                }
+            if self.lock().bytes < HARD_BOUND {
+                grown.await;
                 continue;
             }
-            grown.await;
+            let mut hurried = std::pin::pin!(self.hurried.notified());
+            hurried.as_mut().enable();
+            let is_hurried = self.is_hurried.load(Ordering::Acquire);
+            let over = tokio::time::sleep(if is_hurried { time.min(HURRY) } else { time });
+            tokio::select! {
+                () = over => {
+                    if self.lock().bytes >= HARD_BOUND {
+                        return;
+                    }
+                }
+                () = hurried => {}
+            }
         }
+    }
+
+    /// Gives a client that has ended its input little time to make room in a full queue.
+    pub(crate) fn hurry(&self) {
+        self.is_hurried.store(true, Ordering::Release);
+        self.hurried.notify_waiters();
     }
 
     /// Waits until more input may be read. Cancel-safe.

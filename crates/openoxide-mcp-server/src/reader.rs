@@ -8,8 +8,6 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::outgoing::Outgoing;
-
 /// Bytes of one line, without its newline.
 pub(crate) const MAX_LINE: usize = 16 * 1024 * 1024;
 /// Bytes kept of a line that is too long.
@@ -107,13 +105,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 }
 
 /// The reader task: sends lines to the processor until the input ends, then drops its end of the channel, which is how
-/// the processor learns of it.
-pub(crate) async fn read_lines<R: AsyncRead + Unpin>(reader: R, lines: mpsc::Sender<Input>, out: Arc<Outgoing>) {
+/// the processor learns of it. A processor that is behind holds it up: lines and bytes on their way have a bound.
+pub(crate) async fn read_lines<R: AsyncRead + Unpin>(reader: R, lines: mpsc::Sender<Input>) {
     let budget = Arc::new(Semaphore::new(WAITING));
     let mut reader = LineReader::new(reader, MAX_LINE);
     loop {
-        // A client that does not read its answers is not read from either.
-        out.room_for_input().await;
         let line = match reader.next().await {
             Ok(Some(line)) => line,
             Ok(None) => return,

@@ -172,7 +172,7 @@ impl Reporter {
             self.phase(phase);
         }
         if self.call.is_codex {
-            let _turn = self.call.out.turn_to_tell().await;
+            let _room = self.call.out.room_to_tell().await;
             let messages = self.codex.of(event, &self.thread);
             return self.tell_codex(&self.meta.turn_id, messages);
         }
@@ -184,7 +184,7 @@ impl Reporter {
         if !self.wants(level) {
             return;
         }
-        let _turn = self.call.out.turn_to_tell().await;
+        let _room = self.call.out.room_to_tell().await;
         let Some(data) = data_of(event) else { return };
         let message = LogMessage { level, logger: "openoxide", data: &data, meta: &self.meta };
         let line = notification("notifications/message", &message);

@@ -74,23 +74,23 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
     let end = match AssertUnwindSafe(work).catch_unwind().await {
         Ok(end) => end,
         Err(_) => {
-            tracing::error!(id = ?call.id, "a session runner panicked");
+            tracing::error!(id = %call.id, "a session runner panicked");
             let message = "internal error: the call could not be completed; the thread can be used again";
             End::Answer(tool_error(call.era, message))
         }
     };
     // A client that does not read has no more answers made for it than it has room for. One that cancels meanwhile wants none.
-    let turn = match &end {
+    let room = match &end {
         End::Cancelled => None,
         End::Answer(_) | End::Ended(..) => tokio::select! {
             biased;
             () = call.cancelled.notified() => None,
             // Nobody is left to read it where the queue is closed.
-            turn = call.out.turn_to_answer() => (!call.out.is_closed()).then_some(turn),
+            room = call.out.room_to_answer() => (!call.out.is_closed()).then_some(room),
         },
     };
     let end = match end {
-        End::Ended(thread, result) if turn.is_some() => End::Answer(output::ended(call.era, &thread, &result)),
+        End::Ended(thread, result) if room.is_some() => End::Answer(output::ended(call.era, &thread, &result)),
         other => other,
     };
     // The id is free again before the answer is out, so that a client may use it at once.
@@ -102,7 +102,7 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
         End::Answer(answer) => responder.answer_call(Ok(&answer), &call.gate),
         End::Cancelled | End::Ended(..) => drop(responder),
     }
-    drop((turn, open_request));
+    drop((room, open_request));
 }
 
 /// The thread that the arguments of a `codex-reply` name.

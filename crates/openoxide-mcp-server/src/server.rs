@@ -25,7 +25,10 @@ const STATE_GRACE: Duration = Duration::from_secs(3600);
 
 /// From the beginning of the end until what is open is given up.
 const END_LIMIT: Duration = Duration::from_millis(2200);
-/// Of that, how long a call that was just admitted may take to get to its turn.
+/// How long calls are still admitted when the server was told to end: what was written just before gets to its turn, so
+/// that its answer names a thread to go on with.
+pub(crate) const LINGER: Duration = Duration::from_millis(100);
+/// How long a call that was just admitted may take to get to its turn once the end has begun.
 const ADMISSION_LIMIT: Duration = Duration::from_secs(1);
 
 /// What the end of its input means to a server on the standard streams.
@@ -88,7 +91,7 @@ impl Service for Server {
     }
 
     fn shut_down(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.end(&Interruption::ServerStopped))
+        Box::pin(self.end(&Interruption::ServerStopped, LINGER))
     }
 }
 
@@ -143,14 +146,15 @@ impl Server {
         })
     }
 
-    /// Ends the server: nothing more is admitted, turns are interrupted for this reason, and every open request gets its
-    /// answer. Takes at most 2.2 s.
-    pub(crate) async fn end(&self, why: &Interruption) {
-        self.lifecycle.begin_end();
+    /// Ends the server: turns are interrupted for this reason, after `linger` nothing more is admitted, and every open
+    /// request gets its answer. Takes at most 2.2 s.
+    pub(crate) async fn end(&self, why: &Interruption, linger: Duration) {
         // A call that was admitted a moment ago gets to its turn, so that its answer names a thread to go on with. What
         // runs already does not wait for that.
         let ending = async {
             let newest = async {
+                tokio::time::sleep(linger).await;
+                self.lifecycle.begin_end();
                 drop(tokio::time::timeout(ADMISSION_LIMIT, self.lifecycle.admitted()).await);
                 self.manager.shutdown(why).await;
             };

@@ -11,12 +11,11 @@ use crate::connection::Connection;
 use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 use crate::processor::Processor;
+use crate::server::LINGER;
 use crate::{OnEof, Server, reader, writer};
 
 /// How long the last answers may take to be written once everything has ended.
 const FLUSH: Duration = Duration::from_millis(200);
-/// How long input is still read after a server was told to end: what was written just before is answered as well.
-const LINGER: Duration = Duration::from_millis(100);
 
 /// Serves one connection until its input ends, its output is closed, or `stop` is ready with the reason; then ends every
 /// turn and every process, answers what is still open, and returns. [`OnEof`] says whether open calls may finish first
@@ -29,7 +28,14 @@ where
     let out = Arc::new(Outgoing::default());
     let connection = Connection::new(Arc::clone(&server), Principal::Local, Arc::clone(&out));
     let (lines, input) = reader::channel();
-    let reader = tokio::spawn(reader::read_lines(reader, lines, Arc::clone(&out)));
+    let (hurried, is_hasty) = (Arc::clone(&out), server.on_eof == OnEof::Interrupt);
+    let reader = tokio::spawn(async move {
+        reader::read_lines(reader, lines).await;
+        // The processor may wait for room, and would not see the end before the client reads.
+        if is_hasty {
+            hurried.hurry();
+        }
+    });
     let mut writer = tokio::spawn(writer::write_lines(writer, Arc::clone(&out), server.write_timeout));
     let mut processor = std::pin::pin!(Processor::new(Arc::clone(&connection)).run(input));
     let mut stop = std::pin::pin!(stop);
@@ -43,6 +49,7 @@ where
     let is_input_over = why == Interruption::InputEnded;
     if is_input_over && server.on_eof == OnEof::Finish {
         connection.end_input();
+        server.lifecycle.stop_asking();
         tokio::select! {
             () = server.lifecycle.answered() => {}
             _ = &mut writer => why = Interruption::ConnectionLost,
@@ -51,21 +58,15 @@ where
     }
     tracing::info!(%why, "the server ends");
     connection.subscriptions.close();
-    let ending = async {
-        let linger = async {
-            if !is_input_over && why != Interruption::ConnectionLost {
-                tokio::time::sleep(LINGER).await;
-            }
-        };
-        futures_util::future::join(server.end(&why), linger).await;
-    };
+    let may_still_come = !is_input_over && why != Interruption::ConnectionLost;
+    let ending = server.end(&why, if may_still_come { LINGER } else { Duration::ZERO });
     let reading = async {
         if !is_input_over {
             processor.await;
         }
         std::future::pending::<()>().await;
     };
-    // What is read meanwhile is answered, without a turn.
+    // What is read after that is answered, without a turn.
     tokio::select! {
         () = ending => {}
         () = reading => {}

@@ -116,6 +116,18 @@ async fn what_a_thread_begins_with_is_told_once_with_clean_directories() {
 }
 
 #[tokio::test]
+async fn a_question_about_a_command_names_its_directory_without_a_slash() {
+    let command = json!({ "cmd": "touch x" }).to_string();
+    let script = [Say::Call("exec_command", command), Say::Text("done")];
+    let mut server = legacy(ScriptedModel::new(script), can_be_asked()).await;
+    server.client.request(1, "tools/call", call("openoxide", json!({ "prompt": "p" }))).await;
+    let question = server.client.until("elicitation/create").await;
+    assert_eq!(question["params"]["_meta"]["openoxide/approval"]["cwd"], json!(server.cwd.path()));
+    let place = format!("in {}\n", server.cwd.path().display());
+    assert!(question["params"]["message"].as_str().unwrap().contains(&place), "{question}");
+}
+
+#[tokio::test]
 async fn a_question_names_the_place_that_is_written_and_each_file_has_its_diff() {
     let patch = "*** Begin Patch\n*** Update File: sub/a.txt\n*** Move to: sub/b.txt\n@@\n-one\n+two\n\
                  *** Add File: sub/c.txt\n+new\n*** End Patch\n";

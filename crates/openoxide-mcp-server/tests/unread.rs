@@ -5,15 +5,12 @@
 mod support;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use openoxide_test_support::{Say, ScriptedModel};
 use serde_json::{Value, json};
-use support::{Server, call, legacy};
+use support::{PATIENCE, Server, call, legacy, start_patient};
 use tokio::sync::Notify;
 
-/// Longer than the server's own time-out by far.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of the answer that is asked for again and again.
 const ANSWER: usize = 1 << 20;
 /// What a client may cost, with room for what a test process needs besides.
@@ -64,6 +61,18 @@ async fn a_client_that_never_reads_costs_a_bound_and_counts_as_lost() {
 
     let server = legacy(ScriptedModel::new([]), json!({})).await;
     expect_given_up(server, "lists", (2..50_000).map(|id| request(id, "tools/list", json!({}))).collect()).await;
+
+    // The end of its input is seen all the same.
+    let mut server = start_patient(ScriptedModel::new([Say::Text(long)])).await;
+    server.client.initialize("2025-06-18", json!({})).await;
+    let first = server.client.ask(1, "tools/call", call("openoxide", json!({ "prompt": "p" }))).await;
+    let arguments = json!({ "thread_id": first.output()["threadId"] });
+    for id in 2..60 {
+        server.client.request(id, "tools/call", call("openoxide-reply", arguments.clone())).await;
+    }
+    server.client.close().await;
+    let ended = tokio::time::timeout(PATIENCE, server.task).await;
+    ended.expect("a client that has ended its input and reads nothing is given up").unwrap();
 
     // A turn that runs meanwhile ends with the connection.
     let never = Arc::new(Notify::new());

@@ -38,12 +38,27 @@ pub(crate) struct SseParser {
     /// No line has been read, so a byte order mark may still come.
     at_start: bool,
     limit: usize,
+    /// Bytes of data lines so far, those under way included. Comments and other fields are no data.
+    data_bytes: u64,
 }
 
 impl SseParser {
     /// A parser that refuses lines and events of more than `limit` bytes; it never keeps more than twice that.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { line: Vec::new(), data: Vec::new(), has_data: false, skip_lf: false, at_start: true, limit }
+        Self {
+            line: Vec::new(),
+            data: Vec::new(),
+            has_data: false,
+            skip_lf: false,
+            at_start: true,
+            limit,
+            data_bytes: 0,
+        }
+    }
+
+    /// Bytes of data lines so far. It grows as long as a server says something; comments do not count.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        self.data_bytes
     }
 
     /// Reads the next bytes and calls `sink` with the data of each event that they complete.
@@ -130,6 +145,7 @@ impl SseParser {
             return Ok(());
         }
         let Some(after) = line.strip_prefix(b"data") else { return Ok(()) };
+        self.data_bytes += line.len() as u64;
         let value = match after.split_first() {
             None => after,
             Some((b':', value)) => value.strip_prefix(b" ").unwrap_or(value),
@@ -163,6 +179,9 @@ impl SseParser {
             return Err(SseError::TooLong { limit: self.limit });
         }
         self.line.extend_from_slice(part);
+        if self.line.starts_with(b"data") {
+            self.data_bytes += part.len() as u64;
+        }
         Ok(())
     }
 }

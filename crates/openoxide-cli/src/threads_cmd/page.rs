@@ -65,7 +65,7 @@ fn section(html: &mut String, entry: &TranscriptEntry) {
             }
             write!(html, "<p class=\"note\">turn {}: {status}, {tokens} tokens</p><hr>", escape(turn))
         }
-        _ => Ok(()),
+        _ => write!(html, "<p class=\"note\">something that this page cannot show</p>"),
     };
     html.push_str("</section>\n");
 }

@@ -7,7 +7,7 @@ use openoxide_model::{HistoryItem, ModelEvent, Role, Usage};
 
 use super::support::*;
 use crate::Decider;
-use crate::{ApprovalPolicy, CoreError, Decision, Entrance, Op, ThreadConfig, ThreadManager, TurnStatus};
+use crate::{ApprovalPolicy, CoreError, Decision, Entrance, Interruption, Op, ThreadConfig, ThreadManager, TurnStatus};
 
 /// Another manager over the same home, as after a restart.
 fn restarted(bench: &Bench) -> Arc<ThreadManager> {
@@ -33,7 +33,7 @@ async fn what_was_approved_for_a_thread_is_approved_after_a_restart() {
         .unwrap();
     let first = thread.ended().await;
     let id = thread.thread.id();
-    bench.manager.shutdown(&crate::Interruption::ServerStopped).await;
+    bench.manager.shutdown(&Interruption::ServerStopped).await;
     drop(thread);
 
     let manager = restarted(&bench);
@@ -47,6 +47,29 @@ async fn what_was_approved_for_a_thread_is_approved_after_a_restart() {
     assert_eq!(second.thread_usage.input_tokens, first.usage.input_tokens + second.usage.input_tokens);
     let history = thread.history();
     assert_eq!(history.iter().filter(|line| line.as_str() == "<environment_context>").count(), 1, "{history:?}");
+}
+
+#[tokio::test]
+async fn after_the_end_has_begun_nothing_is_taken_and_what_ran_says_why_it_ended() {
+    let (bench, _home) = kept(vec![Say::Text("one"), Say::Hang(vec!["half"])]);
+    let mut idle = bench.thread(ApprovalPolicy::Never);
+    idle.prompt("begin");
+    idle.ended().await;
+    let mut busy = bench.thread(ApprovalPolicy::Never);
+    busy.prompt("begin");
+    bench.model.asked.notified().await;
+    // Closed by a caller a moment ago: its turn is still awaited, though the thread is not in memory any more.
+    busy.thread.submit(Op::Shutdown).unwrap();
+    let id = idle.thread.id();
+    bench.manager.shutdown(&Interruption::InputEnded).await;
+    let ended = busy.ended().await;
+    assert_eq!(ended.content, Interruption::ThreadClosed.sentence(), "the first reason counts");
+    let refused = [
+        bench.manager.start_thread(bench.manager.config().thread_defaults()).map(drop),
+        bench.manager.get_or_load(id).map(drop),
+        idle.thread.submit(Op::UserInput { text: "more".into() }).map(drop),
+    ];
+    assert!(refused.iter().all(|result| matches!(result, Err(CoreError::Ending))), "{refused:?}");
 }
 
 #[tokio::test]
@@ -280,7 +303,7 @@ async fn so_many_turns_run_at_once_and_a_place_is_free_again() {
     let refused = other.thread.submit(Op::UserInput { text: "two".into() });
     assert!(matches!(refused, Err(CoreError::TooManyTurns { .. })));
     bench.model.asked.notified().await;
-    busy.thread.submit(Op::Interrupt { turn_id: None, why: crate::Interruption::Asked }).unwrap();
+    busy.thread.submit(Op::Interrupt { turn_id: None, why: Interruption::Asked }).unwrap();
     busy.ended().await;
     assert_eq!(busy.ended().await.content, "re: waits behind it");
     other.prompt("two");

@@ -26,10 +26,15 @@ pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, o
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let abandoned = server.manager.config().limits.abandoned_turn;
+    let mut cannot_ask = false;
     let result = loop {
         // Cancel-safe: `next` takes an event only when it returns it, notifications keep their permit.
         tokio::select! {
             biased;
+            () = server.lifecycle.asking_stopped(), if !cannot_ask => {
+                cannot_ask = true;
+                deny_questions(&thread, turn);
+            }
             event = events.next() => {
                 let Some(event) = event else { break output::cut_short(Era::Modern, &thread, turn) };
                 if event.turn_id() != turn {
@@ -37,6 +42,7 @@ pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, o
                 }
                 match &event {
                     Event::TurnEnded { result, .. } => break output::ended(Era::Modern, &thread, result),
+                    Event::ApprovalRequested { .. } if cannot_ask => deny_questions(&thread, turn),
                     Event::ApprovalRequested { .. } => put_questions(&server, &task, &thread, turn, &visit),
                     Event::ApprovalSettled { id, .. } => server.visits.settled(thread.id(), turn, *id),
                     _ => {}
@@ -58,6 +64,13 @@ pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, o
     };
     task.end(&server, result);
     drop(open);
+}
+
+/// Denies what nobody can answer any more.
+fn deny_questions(thread: &Arc<Thread>, turn: TurnId) {
+    for request in thread.pending_approvals().iter().filter(|request| request.turn_id == turn) {
+        questions::settle_disconnected(thread, request.id, None);
+    }
 }
 
 /// Has the strategy answer what nobody can be asked. What the creator can be asked is in the task's state.

@@ -42,7 +42,8 @@ pub(super) struct Record {
 }
 
 fn timestamp(ms: u64) -> String {
-    let at = OffsetDateTime::UNIX_EPOCH + time::Duration::milliseconds(i64::try_from(ms).unwrap_or(0));
+    let since = time::Duration::milliseconds(i64::try_from(ms).unwrap_or(0));
+    let at = OffsetDateTime::UNIX_EPOCH.checked_add(since).unwrap_or(OffsetDateTime::UNIX_EPOCH);
     at.format(&Rfc3339).unwrap_or_default()
 }
 

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use openoxide_core::{ApprovalPolicy, Config, SandboxMode, ThreadManager};
 use openoxide_mcp_server::{ApprovalStrategy, OnEof, Server as Agent, ServerConfig, serve};
@@ -13,7 +14,10 @@ use tokio::io::DuplexStream;
 use tokio::task::JoinHandle;
 
 /// How long a client may read nothing while its queue is full.
-const WRITE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Longer than anything takes that works.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Server {
     pub(crate) client: Client<DuplexStream>,
@@ -26,20 +30,31 @@ pub(crate) async fn start(model: Arc<ScriptedModel>) -> Server {
 }
 
 pub(crate) async fn start_with(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config)) -> Server {
-    start_as(model, adjust, false, OnEof::default()).await
+    start_as(model, adjust, false, OnEof::default(), WRITE_TIMEOUT).await
 }
 
 /// With the tools of Codex as well.
 pub(crate) async fn start_codex(model: Arc<ScriptedModel>) -> Server {
-    start_as(model, |_| {}, true, OnEof::default()).await
+    start_as(model, |_| {}, true, OnEof::default(), WRITE_TIMEOUT).await
 }
 
 /// At the end of input calls finish first.
 pub(crate) async fn start_finishing(model: Arc<ScriptedModel>) -> Server {
-    start_as(model, |_| {}, false, OnEof::Finish).await
+    start_as(model, |_| {}, false, OnEof::Finish, WRITE_TIMEOUT).await
 }
 
-async fn start_as(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config), codex: bool, on_eof: OnEof) -> Server {
+/// A client that does not read is waited for longer than any test takes.
+pub(crate) async fn start_patient(model: Arc<ScriptedModel>) -> Server {
+    start_as(model, |_| {}, false, OnEof::default(), 10 * PATIENCE).await
+}
+
+async fn start_as(
+    model: Arc<ScriptedModel>,
+    adjust: impl FnOnce(&mut Config),
+    codex: bool,
+    on_eof: OnEof,
+    write_timeout: Duration,
+) -> Server {
     let cwd = tempfile::tempdir().unwrap();
     // No test here starts a command, so the program that would is none.
     let launcher = openoxide_core::Launcher::new("/nonexistent/helper".into(), Default::default());
@@ -56,7 +71,7 @@ async fn start_as(model: Arc<ScriptedModel>, adjust: impl FnOnce(&mut Config), c
         approval_strategy: ApprovalStrategy::default(),
         max_wait: None,
         on_eof,
-        write_timeout: WRITE_TIMEOUT,
+        write_timeout,
         codex,
         on_trace: None,
     });

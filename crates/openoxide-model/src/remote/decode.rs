@@ -58,6 +58,11 @@ impl Decoder {
         })
     }
 
+    /// Bytes of data so far, which are what a stream lives by.
+    pub(super) fn data_bytes(&self) -> u64 {
+        self.parser.data_bytes()
+    }
+
     /// Whether only what some servers leave out is still to come.
     pub(super) fn is_ending(&self) -> bool {
         self.reader.is_ending()

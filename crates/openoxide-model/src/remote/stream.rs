@@ -90,6 +90,9 @@ struct Attempt {
     decoder: Decoder,
     /// Nothing more comes from the network; the decoder may still hold events.
     over: Option<Failure>,
+    /// How long it was waited for since data last came. Comments come from servers, and from what stands between, also
+    /// where nobody works on the answer any more.
+    idle: Duration,
 }
 
 impl Run {
@@ -104,7 +107,8 @@ impl Run {
                 Phase::Send => match self.send().await {
                     Ok(response) => {
                         let decoder = Decoder::new(self.target.reader(&self.freeform));
-                        self.phase = Phase::Read(Box::new(Attempt { response, decoder, over: None }));
+                        self.phase =
+                            Phase::Read(Box::new(Attempt { response, decoder, over: None, idle: Duration::ZERO }));
                     }
                     Err(failure) => self.fail(failure, None),
                 },
@@ -194,14 +198,16 @@ impl Run {
     /// Servers send each event in an HTTP chunk of its own. Taking all that have come before handing out any lets the
     /// decoder merge their deltas, which saves everything further on a step per delta.
     async fn read(&self, attempt: &mut Attempt) -> Option<Failure> {
-        let Attempt { response, decoder, .. } = attempt;
+        let Attempt { response, decoder, idle, .. } = attempt;
         let patience = self.target.config.stream_idle_timeout;
         let limit = if decoder.is_ending() { patience.min(TRAILER_TIME) } else { patience };
-        let Ok(mut next) = tokio::time::timeout(limit, response.chunk()).await else {
+        let (began, before) = (tokio::time::Instant::now(), decoder.data_bytes());
+        let Ok(mut next) = tokio::time::timeout(limit.saturating_sub(*idle), response.chunk()).await else {
             let url = self.shown_url().to_owned();
             let silent = Failure::retry(Budget::Silence, ModelError::IdleTimeout { url, limit });
             return self.over(decoder, silent);
         };
+        *idle += began.elapsed();
         let mut taken = 0;
         loop {
             let fed = match next {
@@ -214,6 +220,9 @@ impl Run {
             };
             if let Err(source) = fed {
                 return Some(self.unreadable(source));
+            }
+            if decoder.data_bytes() != before {
+                *idle = Duration::ZERO;
             }
             if decoder.end().is_some() || taken >= BATCH {
                 return None;

@@ -19,6 +19,8 @@ pub(super) enum After {
     Keep,
     /// The connection is closed.
     Close,
+    /// Comments are sent until the client closes; then [`Server::closed`] hears of it.
+    Comments,
     /// Nothing is sent until the client closes; then [`Server::closed`] hears of it.
     Hold,
 }
@@ -108,6 +110,13 @@ async fn serve(
         match after {
             After::Keep => {}
             After::Close => return,
+            After::Comments => {
+                while stream.write_all(b"3\r\n:\n\n\r\n").await.is_ok() {
+                    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                }
+                let _ = close.send(()).await;
+                return;
+            }
             After::Hold => {
                 // A read of nothing is the client's close; an error is its reset.
                 while stream.read(&mut [0; 64]).await.is_ok_and(|count| count > 0) {}

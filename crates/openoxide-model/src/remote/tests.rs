@@ -264,6 +264,19 @@ async fn silence_ends_in_a_time_out() {
 }
 
 #[tokio::test]
+async fn comments_do_not_keep_a_stream_alive() {
+    let mut server = Server::start([Reply::cut(&[started()], After::Comments)]).await;
+    let provider = provider(&server.base_url, |config| {
+        config.stream_max_retries = 0;
+        config.stream_idle_timeout = Duration::from_millis(200);
+    });
+    let ended = tokio::time::timeout(Duration::from_secs(20), run(&provider)).await;
+    let (_, error) = ended.expect("the stream of comments is given up");
+    assert!(matches!(error, Some(ModelError::IdleTimeout { .. })), "{error:?}");
+    server.closed.recv().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_refused_connection_ends_within_its_retries_and_names_the_address() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
