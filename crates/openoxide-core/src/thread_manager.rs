@@ -97,6 +97,8 @@ pub struct ThreadManager {
     /// Threads that were kept in memory alone and left it.
     expired: Mutex<expired::Expired>,
     listings: listing::Listings,
+    /// Nothing is waited for any more.
+    is_ending: AtomicBool,
     /// Whether the task that lets idle threads go has been started.
     is_tidied: AtomicBool,
     this: Weak<Self>,
@@ -138,6 +140,7 @@ impl ThreadManager {
             loading: Mutex::default(),
             expired: Mutex::default(),
             listings: listing::Listings::default(),
+            is_ending: AtomicBool::new(false),
             is_tidied: AtomicBool::new(false),
             this: Weak::clone(this),
         })
@@ -395,6 +398,7 @@ impl ThreadManager {
     /// Ends every thread: turns are interrupted, process trees get SIGTERM and, two seconds later, SIGKILL, rollouts
     /// are made durable. Takes at most 2.2 s; what is left then ends with this process.
     pub async fn shutdown(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
         let threads: Vec<Arc<Thread>> = lock(&self.threads).values().cloned().collect();
         let closing = futures_util::future::join_all(threads.into_iter().map(Thread::close));
         if tokio::time::timeout(SHUTDOWN_LIMIT, closing).await.is_err() {

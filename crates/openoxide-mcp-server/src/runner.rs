@@ -55,7 +55,11 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
     let call = Arc::clone(&open.call);
     let asked = call.is_codex.then(|| thread_in(&binding.1)).flatten();
     let work = async {
-        match admit.await {
+        let admission = admit.await;
+        if let Admission::Place(place) = &admission {
+            place.thread.used_by(call.client.name.as_deref());
+        }
+        match admission {
             Admission::Answer(answer) => End::Answer(answer),
             Admission::Place(place) if call.client.takes_tasks && call.era == Era::Modern && !call.is_codex => {
                 into_task(&connection, &call, *place, &alive, binding).await
@@ -135,7 +139,6 @@ impl<'a> Stay<'a> {
     async fn run(mut self, limit: Option<Duration>) -> End {
         let Some(attachment) = self.place.take() else { return End::Cancelled };
         let (snapshot, mut events) = (attachment.snapshot, attachment.events);
-        self.thread.used_by(self.call.client.name.as_deref());
         let visit = self.connection.server.visits.enter(
             self.thread.id(),
             self.turn,

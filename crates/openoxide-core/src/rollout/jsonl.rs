@@ -377,6 +377,10 @@ impl ThreadWriter for JsonlWriter {
         Ok(aside)
     }
 
+    fn discard(self: Box<Self>) -> io::Result<()> {
+        fs::remove_file(&self.path)
+    }
+
     fn note(&self, holder: &Holder) {
         self.lock.note(holder);
     }

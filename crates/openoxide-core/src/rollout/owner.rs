@@ -103,9 +103,8 @@ impl Rollout {
         let Some(store) = self.store.as_ref().filter(|_| self.seen.is_none()) else { return Ok(()) };
         let mut writer = store.lock(self.meta.id)?;
         if let Err(error) = writer.append(&RolloutItem::SessionMeta((*self.meta).clone())) {
-            drop(writer);
             // An empty file would be listed as a thread.
-            if let Err(error) = store.delete(self.meta.id) {
+            if let Err(error) = writer.discard() {
                 tracing::debug!(thread = %self.meta.id, %error, "an empty rollout was not removed");
             }
             return Err(error);

@@ -224,6 +224,26 @@ async fn what_is_done_to_a_rollout_behind_the_server_is_noticed_and_nothing_is_l
 }
 
 #[tokio::test]
+async fn a_long_thread_that_was_cut_short_is_made_whole_with_all_its_tokens() {
+    let house = House::new(vec![]);
+    let id = house.idle().await.thread.id();
+    let manager = &house.bench.manager;
+    let length = fs::metadata(house.path(id)).unwrap().len();
+    for number in 2..=24 {
+        turn(manager, id, &number.to_string(), AT_ONCE).await.unwrap();
+    }
+    // Only the first turn is left, which memory has no result of any more.
+    fs::File::options().write(true).open(house.path(id)).unwrap().set_len(length).unwrap();
+    let (result, thread) = turn(manager, id, "25", AT_ONCE).await.unwrap();
+    assert!(result.warnings.len() == 1 && result.thread_usage.input_tokens == 250, "{result:?}");
+    let before = history(&thread);
+    let (last, elsewhere) = turn(&house.other(), id, "26", AT_ONCE).await.unwrap();
+    assert_eq!(history(&elsewhere)[..before.len()], before);
+    assert_eq!(last.thread_usage.input_tokens, 260);
+    assert!(!history(&elsewhere).contains(&"<turn_interrupted>".to_owned()));
+}
+
+#[tokio::test]
 async fn a_damaged_line_is_told_and_the_rest_goes_on() {
     let house = House::new(vec![Say::Calls(vec![exec("echo a")]), Say::Text("first")]);
     let id = house.idle().await.thread.id();
