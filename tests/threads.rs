@@ -206,7 +206,28 @@ fn threads_that_ended_or_were_cancelled_leave_no_descriptor_open() {
     eventually("nothing runs", || !server.runs("sleep 313"));
     eventually("as many are open as before", || descriptors() <= before);
     assert_eq!(house.rollouts().len(), 26, "each thread is kept");
-    assert_eq!(std::fs::read_dir(house.home.path().join("run/threads")).unwrap().count(), 0, "and none is locked");
+    let locks = || std::fs::read_dir(house.home.path().join("run/threads")).unwrap().count();
+    eventually("none is locked", || locks() == 0);
+}
+
+#[test]
+fn a_thread_that_was_announced_is_there_after_a_kill_at_that_moment() {
+    let house = House::new();
+    for round in 0..8 {
+        let mut first = house.server(&[]);
+        let prompt = json!({ "prompt": format!("run `echo {round}`"), "cwd": house.work.path() });
+        let call = first.call("openoxide", prompt);
+        let thread = first.thread_of(call);
+        first.kill();
+        let mut second = house.server(&[]);
+        let result = reply(&mut second, &thread, "run `true`");
+        assert_eq!(result["isError"], false, "{result}");
+        // The turn that was announced is told of, however far it got.
+        let lines = house.threads(&["export", &thread]).0;
+        for kind in ["\"turn_context\"", "\"turn_ended\""] {
+            assert_eq!(lines.matches(kind).count(), 2, "{lines}");
+        }
+    }
 }
 
 #[test]

@@ -128,6 +128,13 @@ async fn whoever_wants_a_thread_in_use_is_told_by_whom_and_may_wait() {
     assert_eq!(house.store().move_to(id, &aside).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     assert!(matches!(crate::undo_turn(&house.store(), id, None, false), Err(CoreError::ThreadBusy { .. })));
 
+    // The end of a process waits for nobody.
+    let ending = house.other();
+    let Entrance::Line(ticket) = ending.enter(id) else { panic!("it is in use elsewhere") };
+    let ended = tokio::spawn(async move { ticket.open(Duration::MAX).await.0.err().unwrap() });
+    ending.shutdown().await;
+    assert!(matches!(ended.await.unwrap(), CoreError::ThreadBusy { .. }));
+
     let waiting = tokio::spawn(async move { turn(&there, id, "three", Duration::MAX).await.unwrap() });
     thread.thread.submit(Op::Interrupt { turn_id: None }).unwrap();
     let (result, thread) = waiting.await.unwrap();
