@@ -28,6 +28,8 @@ pub(crate) struct Rollout {
     backlog_bytes: usize,
     /// The backlog was too long and is gone.
     overflowed: bool,
+    /// The last line was refused.
+    is_failing: bool,
     /// What the system said when a line was last refused.
     trouble: String,
     /// Who uses the thread, for whoever else wants it.
@@ -68,6 +70,7 @@ impl Rollout {
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             overflowed: false,
+            is_failing: false,
             trouble: String::new(),
             holder,
         }
@@ -169,9 +172,15 @@ impl Rollout {
         let written = writer.append_line(line);
         self.seen = Some(writer.stamp());
         match written {
-            Ok(()) => true,
+            Ok(()) => {
+                self.is_failing = false;
+                true
+            }
             Err(error) => {
-                tracing::error!(thread = %self.meta.id, %error, "a line of the rollout was not written, and waits");
+                // Once for as long as it lasts: whoever watches the log of a full disk is told enough by one line.
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    tracing::error!(thread = %self.meta.id, %error, "the rollout cannot be written; its lines wait");
+                }
                 self.trouble = error.to_string();
                 false
             }
