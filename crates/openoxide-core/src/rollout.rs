@@ -25,7 +25,7 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 pub use self::expiry::expire;
-pub(crate) use self::index::Listing;
+pub(crate) use self::index::{Listing, owner_of};
 pub use self::index::{ThreadSummary, summaries};
 pub use self::jsonl::JsonlStore;
 pub(crate) use self::owner::Rollout;

@@ -186,6 +186,7 @@ pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, era: Er
         Err(answer) => return Reply::Now(answer),
     };
     let principal = principal.clone();
+    let manager = Arc::clone(manager);
     match manager.enter(id) {
         Entrance::Open(thread) => Reply::Now(reply_on(&thread, &principal, era, params)),
         Entrance::Line(ticket) => Reply::Later(Box::pin(async move {
@@ -194,7 +195,14 @@ pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, era: Er
             let (thread, _pass) = ticket.open(patience.unwrap_or_default()).await;
             match thread {
                 Ok(thread) => reply_on(&thread, &principal, era, params),
-                Err(error) => refused(era, &error),
+                Err(error) => {
+                    // Who uses a thread, and with what, is told to those whose thread it is.
+                    let owner = tokio::task::spawn_blocking(move || manager.owner_of(id)).await.unwrap_or_default();
+                    match principal.may_use(owner.as_deref()) {
+                        true => refused(era, &error),
+                        false => refused(era, &CoreError::ThreadNotFound { id }),
+                    }
+                }
             }
         })),
     }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use super::ThreadManager;
 use crate::events::lock;
-use crate::rollout::{JsonlStore, Listing};
-use crate::{CoreError, ThreadSummary};
+use crate::rollout::{JsonlStore, Listing, owner_of};
+use crate::{CoreError, ThreadId, ThreadSummary};
 
 /// Orders that are kept for those who read on. Beyond it the oldest goes, and its reader goes on in the order of a later
 /// moment.
@@ -76,6 +76,12 @@ impl ThreadManager {
         wanted: impl Fn(&ThreadSummary) -> bool,
     ) -> Result<Vec<ThreadSummary>, CoreError> {
         self.page(None, limit, wanted).map(|(found, _)| found)
+    }
+
+    /// Whose a thread that is kept is, as its first line says; none as well where that cannot be read. Blocks on the disk.
+    pub fn owner_of(&self, id: ThreadId) -> Option<String> {
+        let store = JsonlStore::new(self.core.config.home.as_ref()?);
+        owner_of(&store, id)
     }
 
     /// The same from where an earlier page has ended, and where the next one begins, if there may be one.
