@@ -130,6 +130,12 @@ fn two_servers_of_one_home_share_what_is_idle_and_wait_for_what_is_in_use() {
     let (fork, _, done) = house.threads(&["fork", &thread]);
     assert!(done && fork.trim() != thread);
     assert_eq!(reply(&mut second, fork.trim(), "run `touch forked`")["isError"], false);
+    // A call that is cancelled while it waits holds nobody up and does nothing.
+    let patient = support::PATIENCE.as_secs() * 10;
+    let given_up = json!({ "thread_id": thread, "prompt": "run `touch given-up`", "wait_seconds": patient });
+    let given_up = second.call("openoxide-reply", given_up);
+    second.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": given_up } }));
+    assert_eq!(reply(&mut second, &thread, "run `true`")["isError"], true);
     let waiting =
         json!({ "thread_id": thread, "prompt": "run `touch waited`", "wait_seconds": support::PATIENCE.as_secs() });
     let waiting = second.call("openoxide-reply", waiting);
@@ -139,7 +145,8 @@ fn two_servers_of_one_home_share_what_is_idle_and_wait_for_what_is_in_use() {
     first.call("openoxide-reply", json!({ "thread_id": thread, "interrupt": true }));
     assert_eq!(first.result(running)["status"], "interrupted");
     assert_eq!(second.result(waiting)["status"], "completed");
-    assert!(house.work.path().join("waited").exists());
+    assert!(house.work.path().join("waited").exists() && !house.work.path().join("given-up").exists());
+    assert!(!second.has_answered(given_up));
     // The end of either takes nothing from the other.
     first.close_input();
     first.wait_exit();

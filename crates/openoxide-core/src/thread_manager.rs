@@ -414,7 +414,8 @@ const LONGEST_ROUND: Duration = Duration::from_secs(60);
 fn let_go(threads: &mut HashMap<ThreadId, Arc<Thread>>, limit: Duration) -> Vec<ThreadId> {
     let mut lost = Vec::new();
     threads.retain(|id, thread| {
-        // Where only the map holds it, no call is attached and no turn runs.
+        // Where only the map holds it, no call is attached and no turn runs. Nobody else holds the thread's lock then and
+        // wants the map's.
         let goes = Arc::strong_count(thread) == 1 && thread.unused_for().is_some_and(|unused| unused >= limit);
         if goes && thread.is_ephemeral() {
             lost.push(*id);

@@ -16,6 +16,7 @@ use openoxide_mcp_protocol::tools::{OpenoxideParams, QueryParams, ReplyParams};
 use openoxide_mcp_protocol::{CallStatus, Era, tool_error};
 use serde_json::{Map, Value};
 
+use crate::calls::Call;
 use crate::offer;
 use crate::output;
 use crate::principal::Principal;
@@ -38,6 +39,8 @@ pub(crate) enum Admission {
     Place(Box<Place>),
     /// The answer is known already.
     Answer(Value),
+    /// Nowhere: the client does not want an answer any more.
+    Cancelled,
 }
 
 fn refused(era: Era, error: &CoreError) -> Admission {
@@ -205,6 +208,16 @@ pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, era: Er
                 }
             }
         })),
+    }
+}
+
+/// Gives up the place in line of a call that is cancelled while it waits, so that the next need not wait for it.
+pub(crate) async fn unless_cancelled(call: Arc<Call>, admission: BoxFuture<'static, Admission>) -> Admission {
+    // Cancel-safe: a turn is asked for by the poll that makes the admission ready.
+    tokio::select! {
+        biased;
+        () = call.cancelled.notified() => Admission::Cancelled,
+        admission = admission => admission,
     }
 }
 

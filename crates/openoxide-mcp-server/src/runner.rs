@@ -61,6 +61,7 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
         }
         match admission {
             Admission::Answer(answer) => End::Answer(answer),
+            Admission::Cancelled => End::Cancelled,
             Admission::Place(place) if call.client.takes_tasks && call.era == Era::Modern && !call.is_codex => {
                 into_task(&connection, &call, *place, &alive, binding).await
             }
