@@ -91,6 +91,17 @@ impl Rollout {
         self.writer.is_some() || self.store.is_none() || self.seen.is_none()
     }
 
+    /// Gives up a file that is open and no longer where it belongs, unless lines wait for it. Whether that was so.
+    pub(crate) fn leave_misplaced(&mut self) -> bool {
+        let (Some((store, seen)), true) = (self.elsewhere(), self.writer.is_some()) else { return false };
+        let is_in_place = store.stamp(self.meta.id).is_ok_and(|stamp| stamp == seen);
+        if is_in_place || self.behind().is_some() {
+            return false;
+        }
+        self.writer = None;
+        true
+    }
+
     /// Where it is kept, and what it was when it was last looked at; none where there is nothing to agree with.
     pub(crate) fn elsewhere(&self) -> Option<(Arc<dyn ThreadStore>, Stamp)> {
         Some((Arc::clone(self.store.as_ref()?), self.seen?))

@@ -231,6 +231,25 @@ async fn what_is_done_to_a_rollout_behind_the_server_is_noticed_and_nothing_is_l
 }
 
 #[tokio::test]
+async fn a_rollout_that_is_gone_is_noticed_also_where_a_command_keeps_it_open() {
+    let calls = vec![("exec_command", r#"{"cmd":"sleep","yield_time_ms":250}"#.to_owned())];
+    let house = House::new(vec![Say::Calls(calls), Say::Text("left")]);
+    let thread = house.idle().await;
+    let id = thread.thread.id();
+    assert_eq!(house.locks(), 1, "the command keeps it in use");
+    let before = thread.history();
+    fs::remove_dir_all(house.home.path().join("sessions")).unwrap();
+    let (result, _) = turn(&house.bench.manager, id, "two", AT_ONCE).await.unwrap();
+    assert!(result.warnings.len() == 1 && result.warnings[0].contains("anew"), "{:?}", result.warnings);
+    let lines = house.store().load(id).unwrap();
+    let items = lines.iter().filter_map(|line| match &line.item {
+        crate::RolloutItem::ResponseItem(item) => Some(short(item)),
+        _ => None,
+    });
+    assert_eq!(items.collect::<Vec<_>>()[..before.len()], before);
+}
+
+#[tokio::test]
 async fn a_long_thread_that_was_cut_short_is_made_whole_with_all_its_tokens() {
     let house = House::new(vec![]);
     let id = house.idle().await.thread.id();

@@ -51,8 +51,8 @@ impl Thread {
         let claim = self.hold();
         let _one_at_a_time = lock(&self.claiming);
         let known = {
-            let rollout = lock(&self.rollout);
-            if rollout.is_writable() {
+            let mut rollout = lock(&self.rollout);
+            if rollout.is_writable() && !rollout.leave_misplaced() {
                 return Ok(claim);
             }
             rollout.elsewhere()
@@ -70,11 +70,6 @@ impl Thread {
     pub(crate) fn hold(self: &Arc<Self>) -> Claim {
         lock(&self.state).claims += 1;
         Claim { thread: Arc::clone(self) }
-    }
-
-    /// Whether lines can be appended without asking the disk first.
-    pub(crate) fn is_open(&self) -> bool {
-        lock(&self.rollout).is_writable()
     }
 
     fn look(&self, store: &dyn ThreadStore, seen: Stamp) -> Result<Found, CoreError> {
