@@ -317,6 +317,17 @@ async fn each_token_has_its_own_threads_tasks_and_sessions() {
         let foreign = result_of(house.modern("tools/call", call).bearer_auth(BOB).send().await.unwrap()).await;
         assert!(foreign["isError"] == true && foreign.to_string().contains("is not known"), "{foreign}");
     }
+    // Another process uses the thread: by whom and with what is told to those whose thread it is.
+    let path = house.home.path().join("run/threads").join(format!("{thread}.lock"));
+    std::fs::write(&path, r#"{"pid":1,"client":"elsewhere"}"#).unwrap();
+    let lock = std::fs::File::open(&path).unwrap();
+    lock.lock().unwrap();
+    let reply = json!({ "name": "openoxide-reply", "arguments": { "thread_id": thread, "prompt": "run `true`" } });
+    for (token, told) in [(ADA, "in use by process 1 for client elsewhere"), (BOB, "is not known")] {
+        let busy = result_of(house.modern("tools/call", reply.clone()).bearer_auth(token).send().await.unwrap()).await;
+        assert!(busy["isError"] == true && busy.to_string().contains(told), "{busy}");
+    }
+    drop(lock);
     let uri = format!("openoxide://threads/{thread}");
     for (token, sees) in [(ADA, true), (BOB, false)] {
         let list = house.modern("resources/list", json!({})).bearer_auth(token).send().await.unwrap();

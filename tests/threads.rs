@@ -130,6 +130,12 @@ fn two_servers_of_one_home_share_what_is_idle_and_wait_for_what_is_in_use() {
     let (fork, _, done) = house.threads(&["fork", &thread]);
     assert!(done && fork.trim() != thread);
     assert_eq!(reply(&mut second, fork.trim(), "run `touch forked`")["isError"], false);
+    // A call that is cancelled while it waits holds nobody up and does nothing.
+    let patient = support::PATIENCE.as_secs() * 10;
+    let given_up = json!({ "thread_id": thread, "prompt": "run `touch given-up`", "wait_seconds": patient });
+    let given_up = second.call("openoxide-reply", given_up);
+    second.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": given_up } }));
+    assert_eq!(reply(&mut second, &thread, "run `true`")["isError"], true);
     let waiting =
         json!({ "thread_id": thread, "prompt": "run `touch waited`", "wait_seconds": support::PATIENCE.as_secs() });
     let waiting = second.call("openoxide-reply", waiting);
@@ -139,7 +145,8 @@ fn two_servers_of_one_home_share_what_is_idle_and_wait_for_what_is_in_use() {
     first.call("openoxide-reply", json!({ "thread_id": thread, "interrupt": true }));
     assert_eq!(first.result(running)["status"], "interrupted");
     assert_eq!(second.result(waiting)["status"], "completed");
-    assert!(house.work.path().join("waited").exists());
+    assert!(house.work.path().join("waited").exists() && !house.work.path().join("given-up").exists());
+    assert!(!second.has_answered(given_up));
     // The end of either takes nothing from the other.
     first.close_input();
     first.wait_exit();
@@ -206,7 +213,28 @@ fn threads_that_ended_or_were_cancelled_leave_no_descriptor_open() {
     eventually("nothing runs", || !server.runs("sleep 313"));
     eventually("as many are open as before", || descriptors() <= before);
     assert_eq!(house.rollouts().len(), 26, "each thread is kept");
-    assert_eq!(std::fs::read_dir(house.home.path().join("run/threads")).unwrap().count(), 0, "and none is locked");
+    let locks = || std::fs::read_dir(house.home.path().join("run/threads")).unwrap().count();
+    eventually("none is locked", || locks() == 0);
+}
+
+#[test]
+fn a_thread_that_was_announced_is_there_after_a_kill_at_that_moment() {
+    let house = House::new();
+    for round in 0..8 {
+        let mut first = house.server(&[]);
+        let prompt = json!({ "prompt": format!("run `echo {round}`"), "cwd": house.work.path() });
+        let call = first.call("openoxide", prompt);
+        let thread = first.thread_of(call);
+        first.kill();
+        let mut second = house.server(&[]);
+        let result = reply(&mut second, &thread, "run `true`");
+        assert_eq!(result["isError"], false, "{result}");
+        // The turn that was announced is told of, however far it got.
+        let lines = house.threads(&["export", &thread]).0;
+        for kind in ["\"turn_context\"", "\"turn_ended\""] {
+            assert_eq!(lines.matches(kind).count(), 2, "{lines}");
+        }
+    }
 }
 
 #[test]

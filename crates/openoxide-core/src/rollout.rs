@@ -13,6 +13,7 @@ mod read;
 pub(crate) mod restore;
 mod store;
 mod sync;
+mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,15 +25,14 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 pub use self::expiry::expire;
-pub(crate) use self::index::Listing;
+pub(crate) use self::index::{Listing, owner_of};
 pub use self::index::{ThreadSummary, summaries};
 pub use self::jsonl::JsonlStore;
-#[cfg(test)]
-pub(crate) use self::jsonl::{Disk, RealDisk};
 pub(crate) use self::owner::Rollout;
 pub use self::read::{Damage, Reading};
 pub use self::store::{Fate, Holder, Opened, Stamp, StoredThread, Syncer, ThreadStore, ThreadWriter};
 pub(crate) use self::sync::SyncQueue;
+pub(crate) use self::writer::{Disk, RealDisk};
 use crate::approvals::RememberedApproval;
 use crate::{ApprovalId, ApprovalPolicy, Denial, FileRecord, ThreadConfig, ThreadId, TurnId, TurnResult, TurnStatus};
 

@@ -215,11 +215,12 @@ impl ThreadManager {
         if let Some(thread) = self.in_memory(id) {
             return Ok(thread.config().owner.clone());
         }
-        let owner = self.lines_of(id)?.into_iter().find_map(|line| match line.item {
-            RolloutItem::SessionMeta(meta) => Some(meta.owner),
-            _ => None,
-        });
-        Ok(owner.flatten().as_deref().map(Arc::from))
+        let home = self.core.config.home.as_ref().ok_or(CoreError::ThreadNotFound { id })?;
+        let store = JsonlStore::new(home);
+        if !store.contains(id) {
+            return Err(CoreError::ThreadNotFound { id });
+        }
+        Ok(crate::rollout::owner_of(&store, id).as_deref().map(Arc::from))
     }
 
     /// A thread that is in memory.
@@ -477,7 +478,8 @@ const LONGEST_ROUND: Duration = Duration::from_secs(60);
 fn let_go(threads: &mut HashMap<ThreadId, Arc<Thread>>, limit: Duration) -> Vec<ThreadId> {
     let mut lost = Vec::new();
     threads.retain(|id, thread| {
-        // Where only the map holds it, no call is attached and no turn runs.
+        // Where only the map holds it, no call is attached and no turn runs. Nobody else holds the thread's lock then and
+        // wants the map's.
         let goes = Arc::strong_count(thread) == 1 && thread.unused_for().is_some_and(|unused| unused >= limit);
         if goes && thread.is_ephemeral() {
             lost.push(*id);

@@ -16,6 +16,7 @@ use openoxide_mcp_protocol::tools::{OpenoxideParams, QueryParams, ReplyParams};
 use openoxide_mcp_protocol::{CallStatus, Era, tool_error};
 use serde_json::{Map, Value};
 
+use crate::calls::Call;
 use crate::offer;
 use crate::output;
 use crate::principal::Principal;
@@ -40,6 +41,8 @@ pub(crate) enum Admission {
     Answer(Value),
     /// The turn is over. Its result becomes an answer when there is room for one.
     Ended(Arc<Thread>, Arc<TurnResult>),
+    /// Nowhere: the client does not want an answer any more.
+    Cancelled,
 }
 
 fn refused(era: Era, thread: Option<&str>, error: &CoreError) -> Admission {
@@ -224,6 +227,16 @@ fn as_told(manager: &ThreadManager, principal: &Principal, id: ThreadId, error: 
     match principal {
         Principal::Token(_) if !is_theirs() => CoreError::ThreadNotFound { id },
         Principal::Token(_) | Principal::Local => error,
+    }
+}
+
+/// Gives up the place in line of a call that is cancelled while it waits, so that the next need not wait for it.
+pub(crate) async fn unless_cancelled(call: Arc<Call>, admission: BoxFuture<'static, Admission>) -> Admission {
+    // Cancel-safe: a turn is asked for by the poll that makes the admission ready.
+    tokio::select! {
+        biased;
+        () = call.cancelled.notified() => Admission::Cancelled,
+        admission = admission => admission,
     }
 }
 

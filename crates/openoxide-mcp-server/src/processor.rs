@@ -405,7 +405,10 @@ impl Processor {
                     Reply::Now(admission) => {
                         tokio::spawn(runner::run(task, std::future::ready(admission)).instrument(span))
                     }
-                    Reply::Later(admission) => tokio::spawn(runner::run(task, admission).instrument(span)),
+                    Reply::Later(admission) => {
+                        let admission = admission::unless_cancelled(Arc::clone(&task.open.call), admission);
+                        tokio::spawn(runner::run(task, admission).instrument(span))
+                    }
                 };
             }
             (None, ToolCall::Start(params)) => {

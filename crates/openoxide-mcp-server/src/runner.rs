@@ -62,8 +62,12 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
     let work = async {
         let admission = admit.await;
         drop(admitting);
+        if let Admission::Place(place) = &admission {
+            place.thread.used_by(call.client.name.as_deref());
+        }
         match admission {
             Admission::Answer(answer) => End::Answer(answer),
+            Admission::Cancelled => End::Cancelled,
             Admission::Ended(thread, result) => End::Ended(thread, result),
             Admission::Place(place) if call.client.takes_tasks && call.era == Era::Modern && !call.is_codex => {
                 into_task(&connection, &call, *place, &open_request, binding).await
@@ -157,7 +161,6 @@ impl<'a> Stay<'a> {
     async fn run(mut self, limit: Option<Duration>) -> End {
         let Some(attachment) = self.place.take() else { return End::Cancelled };
         let (snapshot, mut events) = (attachment.snapshot, attachment.events);
-        self.thread.used_by(self.call.client.name.as_deref());
         let visit = self.connection.server.visits.enter(
             self.thread.id(),
             self.turn,

@@ -119,6 +119,11 @@ impl Listing {
     }
 }
 
+/// Whose a thread is, where its first line can be read and says so.
+pub(crate) fn owner_of(store: &JsonlStore, id: ThreadId) -> Option<String> {
+    head(&store.path_of(id).ok()?, id).ok()?.0.owner
+}
+
 /// What the index holds, and how many lines it has.
 fn read(path: &Path) -> (HashMap<ThreadId, Entry>, usize) {
     let Ok(text) = fs::read(path) else { return (HashMap::new(), 0) };

@@ -5,8 +5,8 @@
 //! that ends. A file `<id>.deleted` there tells a server that still has a deleted thread in memory not to write it anew.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,7 +15,8 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 use super::lock::{self, ThreadLock};
-use super::{Fate, Holder, Reading, RolloutLine, Stamp, StoredThread, Syncer, ThreadStore, ThreadWriter, read};
+use super::writer::{JsonlWriter, create, stamp_of};
+use super::{Disk, Fate, Holder, Reading, RealDisk, Stamp, StoredThread, ThreadStore, ThreadWriter, read};
 use crate::ThreadId;
 
 /// How long a server may have a deleted thread in memory and still be told so.
@@ -26,29 +27,6 @@ const COMMAND_GRACE: Duration = Duration::from_millis(300);
 
 /// From one look whether it is gone to the next.
 const COMMAND_ROUND: Duration = Duration::from_millis(10);
-
-/// What can fail while lines are written, so that a test can have it fail.
-pub(crate) trait Disk: Send + Sync + std::fmt::Debug {
-    /// Writes at the end of a file.
-    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()>;
-
-    /// Cuts a file.
-    fn cut(&self, file: &File, length: u64) -> io::Result<()>;
-}
-
-/// The disk as it is.
-#[derive(Debug)]
-pub(crate) struct RealDisk;
-
-impl Disk for RealDisk {
-    fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
-        file.write_all(bytes)
-    }
-
-    fn cut(&self, file: &File, length: u64) -> io::Result<()> {
-        file.set_len(length)
-    }
-}
 
 /// Keeps each rollout in a file of its own under one directory.
 #[derive(Debug, Clone)]
@@ -128,10 +106,7 @@ impl JsonlStore {
     }
 
     fn writer(&self, lock: ThreadLock, path: PathBuf, file: File) -> io::Result<Box<dyn ThreadWriter>> {
-        let mut writer =
-            JsonlWriter { lock, path, file: Arc::new(file), disk: Arc::clone(&self.disk), length: 0, is_torn: false };
-        writer.end_torn_line()?;
-        Ok(Box::new(writer))
+        Ok(Box::new(JsonlWriter::new(lock, path, file, Arc::clone(&self.disk))?))
     }
 
     /// Forgets deletions that no server needs to be told any more.
@@ -230,18 +205,6 @@ impl ThreadStore for JsonlStore {
     }
 }
 
-/// Opens a rollout, making it where there is none.
-fn create(path: &Path) -> io::Result<File> {
-    if let Some(directory) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    }
-    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)
-}
-
-fn stamp_of(metadata: &fs::Metadata) -> Stamp {
-    Stamp { device: metadata.dev(), inode: metadata.ino(), length: metadata.len() }
-}
-
 fn collect(directory: &Path, depth: u32, found: &mut Vec<StoredThread>) -> io::Result<()> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -264,131 +227,9 @@ fn collect(directory: &Path, depth: u32, found: &mut Vec<StoredThread>) -> io::R
     Ok(())
 }
 
-struct JsonlWriter {
-    lock: ThreadLock,
-    path: PathBuf,
-    file: Arc<File>,
-    disk: Arc<dyn Disk>,
-    /// Bytes of the file that are whole lines of ours or were there before.
-    length: u64,
-    /// Whether more than that is there: the beginning of a line that could neither be finished nor cut off.
-    is_torn: bool,
-}
-
-impl JsonlWriter {
-    /// A crash may leave a line without its end; what follows must not become part of it. One that is whole but for its
-    /// end is kept, another one is cut off: it was never announced.
-    fn end_torn_line(&mut self) -> io::Result<()> {
-        let mut file = &*self.file;
-        self.length = file.seek(SeekFrom::End(0))?;
-        let begin = match self.last_line()? {
-            Some(begin) => begin,
-            None => return Ok(()),
-        };
-        let mut line = Vec::new();
-        file.seek(SeekFrom::Start(begin))?;
-        file.read_to_end(&mut line)?;
-        if serde_json::from_slice::<RolloutLine>(&line).is_ok() {
-            self.disk.write(&self.file, b"\n")?;
-            self.length += 1;
-            return Ok(());
-        }
-        tracing::warn!(path = %self.path.display(), bytes = line.len(), "a last line that was cut off is removed");
-        self.disk.cut(&self.file, begin)?;
-        self.length = begin;
-        Ok(())
-    }
-
-    /// Where the last line begins, if it has no end.
-    fn last_line(&self) -> io::Result<Option<u64>> {
-        use std::os::unix::fs::FileExt as _;
-        const CHUNK: u64 = 64 * 1024;
-        let (mut end, mut chunk) = (self.length, Vec::new());
-        while end > 0 {
-            let begin = end.saturating_sub(CHUNK);
-            chunk.resize(usize::try_from(end - begin).unwrap_or_default(), 0);
-            self.file.read_exact_at(&mut chunk, begin)?;
-            if let Some(at) = chunk.iter().rposition(|byte| *byte == b'\n') {
-                let line = begin + at as u64 + 1;
-                return Ok((line < self.length).then_some(line));
-            }
-            end = begin;
-        }
-        Ok((self.length > 0).then_some(0))
-    }
-
-    /// Finds out what a failed write has left, and takes it back if that can be done. Whether the line is there after all.
-    fn after_failure(&mut self, wanted: u64) -> bool {
-        let there = self.file.metadata().map(|metadata| metadata.len());
-        if matches!(there, Ok(length) if length == self.length + wanted) {
-            (self.length, self.is_torn) = (self.length + wanted, false);
-            return true;
-        }
-        // A torn line from before stays, so that the next one begins with an end for it.
-        let is_clean = matches!(there, Ok(length) if length == self.length) && !self.is_torn;
-        if !is_clean && self.disk.cut(&self.file, self.length).is_err() {
-            self.is_torn = true;
-            self.length = self.file.metadata().map_or(self.length, |metadata| metadata.len());
-        }
-        false
-    }
-}
-
-impl ThreadWriter for JsonlWriter {
-    fn append_line(&mut self, line: &RolloutLine) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        if self.is_torn {
-            bytes.push(b'\n');
-        }
-        serde_json::to_writer(&mut bytes, line)?;
-        bytes.push(b'\n');
-        // One write for the whole line: with O_APPEND it lands in one piece or, when the disk is full, is torn.
-        match self.disk.write(&self.file, &bytes) {
-            Ok(()) => {
-                (self.length, self.is_torn) = (self.length + bytes.len() as u64, false);
-                Ok(())
-            }
-            Err(_) if self.after_failure(bytes.len() as u64) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn stamp(&self) -> Stamp {
-        // The descriptor is open, so only a broken file system fails here; such a stamp is unlike any other.
-        let there = self.file.metadata().map(|metadata| stamp_of(&metadata));
-        let Stamp { device, inode, .. } = there.unwrap_or(Stamp { device: 0, inode: 0, length: 0 });
-        Stamp { device, inode, length: self.length }
-    }
-
-    fn read_back(&self, max_bytes: u64) -> io::Result<Reading> {
-        read::tail(&self.file, max_bytes)
-    }
-
-    fn begin_anew(&mut self) -> io::Result<Option<PathBuf>> {
-        let aside = if self.length > 0 {
-            let aside = self.path.with_extension(format!("damaged-{}", uuid::Uuid::now_v7()));
-            fs::rename(&self.path, &aside)?;
-            Some(aside)
-        } else {
-            None
-        };
-        self.file = Arc::new(create(&self.path)?);
-        (self.length, self.is_torn) = (0, false);
-        Ok(aside)
-    }
-
-    fn note(&self, holder: &Holder) {
-        self.lock.note(holder);
-    }
-
-    fn syncer(&self) -> io::Result<Syncer> {
-        let file = Arc::clone(&self.file);
-        Ok(Box::new(move || file.sync_data()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::os::unix::fs::PermissionsExt;
 
     use openoxide_model::{HistoryItem, Role};

@@ -28,6 +28,8 @@ pub(crate) struct Rollout {
     backlog_bytes: usize,
     /// The backlog was too long and is gone.
     overflowed: bool,
+    /// The last line was refused.
+    is_failing: bool,
     /// What the system said when a line was last refused.
     trouble: String,
     /// Who uses the thread, for whoever else wants it.
@@ -68,6 +70,7 @@ impl Rollout {
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             overflowed: false,
+            is_failing: false,
             trouble: String::new(),
             holder,
         }
@@ -88,6 +91,17 @@ impl Rollout {
         self.writer.is_some() || self.store.is_none() || self.seen.is_none()
     }
 
+    /// Gives up a file that is open and no longer where it belongs, unless lines wait for it. Whether that was so.
+    pub(crate) fn leave_misplaced(&mut self) -> bool {
+        let (Some((store, seen)), true) = (self.elsewhere(), self.writer.is_some()) else { return false };
+        let is_in_place = store.stamp(self.meta.id).is_ok_and(|stamp| stamp == seen);
+        if is_in_place || self.behind().is_some() {
+            return false;
+        }
+        self.writer = None;
+        true
+    }
+
     /// Where it is kept, and what it was when it was last looked at; none where there is nothing to agree with.
     pub(crate) fn elsewhere(&self) -> Option<(Arc<dyn ThreadStore>, Stamp)> {
         Some((Arc::clone(self.store.as_ref()?), self.seen?))
@@ -103,9 +117,8 @@ impl Rollout {
         let Some(store) = self.store.as_ref().filter(|_| self.seen.is_none()) else { return Ok(()) };
         let mut writer = store.lock(self.meta.id)?;
         if let Err(error) = writer.append(&RolloutItem::SessionMeta((*self.meta).clone())) {
-            drop(writer);
             // An empty file would be listed as a thread.
-            if let Err(error) = store.delete(self.meta.id) {
+            if let Err(error) = writer.discard() {
                 tracing::debug!(thread = %self.meta.id, %error, "an empty rollout was not removed");
             }
             return Err(error);
@@ -170,9 +183,15 @@ impl Rollout {
         let written = writer.append_line(line);
         self.seen = Some(writer.stamp());
         match written {
-            Ok(()) => true,
+            Ok(()) => {
+                self.is_failing = false;
+                true
+            }
             Err(error) => {
-                tracing::error!(thread = %self.meta.id, %error, "a line of the rollout was not written, and waits");
+                // Once for as long as it lasts: whoever watches the log of a full disk is told enough by one line.
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    tracing::error!(thread = %self.meta.id, %error, "the rollout cannot be written; its lines wait");
+                }
                 self.trouble = error.to_string();
                 false
             }

@@ -169,7 +169,13 @@ fn last_compacted(file: &File, length: u64, max_bytes: u64) -> io::Result<Option
                 continue;
             }
             let mut head = [0; HEAD];
-            let read = file.read_at(&mut head, line)?;
+            let rest = &chunk[at + 1..];
+            let read = if rest.len() < HEAD {
+                file.read_at(&mut head, line)?
+            } else {
+                head.copy_from_slice(&rest[..HEAD]);
+                HEAD
+            };
             let head = &head[..read];
             if let Some(found) = compacted.take() {
                 if has(head, b"\"type\":\"event_msg\"") && has(head, b"\"type\":\"checkpoint\"") && is_good(file, line)?

@@ -59,8 +59,7 @@ impl Restored {
             // A fork's file repeats nothing of the kind; a second one is another program's.
             RolloutItem::SessionMeta(_) => {}
             RolloutItem::TurnContext(context) => {
-                // The turn before has lost its end. What follows is not part of it.
-                self.close_cut_off();
+                self.close_lost_end();
                 self.cut_off = Some(CutOff { turn_id: context.turn_id, begins: self.history.len() });
                 self.context = Some(context);
             }
@@ -108,6 +107,21 @@ impl Restored {
             self.results.remove(0);
         }
         self.results.push(result);
+    }
+
+    /// Ends a turn that has no end though another one follows: the line was lost. Its calls get outputs, and there is a
+    /// result. The model is told only where the turn does not look finished.
+    fn close_lost_end(&mut self) {
+        let is_finished =
+            matches!(self.history.last().map(|item| &**item), Some(HistoryItem::Message { role: Role::Assistant, .. }));
+        let Some(turn) = self.cut_off else { return };
+        self.close_cut_off();
+        if is_finished && turn.begins < self.history.len() {
+            self.history.pop();
+        }
+        if let Some(result) = self.results.last_mut() {
+            result.content = "how this turn ended is not known: its end is missing in the rollout".to_owned();
+        }
     }
 
     /// Ends a turn that a crash has ended, if there is one: its calls get outputs, the model is told, and there is a
@@ -285,6 +299,30 @@ mod tests {
         assert!(matches!(&items[0], HistoryItem::ToolOutput { call_id, .. } if call_id == "c"));
         assert!(matches!(&items[1], HistoryItem::Message { text, .. } if instructions::is_ours(text)));
         assert_eq!(result.status, TurnStatus::Interrupted);
+    }
+
+    #[test]
+    fn a_turn_without_an_end_is_closed_when_another_begins() {
+        let (mut lines, turns) = thread();
+        let third = TurnId::new();
+        lines.extend([begun(third), message(Role::User, "three"), ended(third, "re: three")]);
+        let restored = restore(lines.clone()).unwrap();
+        let shown: Vec<bool> =
+            restored.history.iter().map(|item| matches!(&**item, HistoryItem::ToolOutput { .. })).collect();
+        assert_eq!(
+            shown,
+            [false, false, false, false, true, false, false],
+            "the call has an output before what follows"
+        );
+        assert!(matches!(&*restored.history[5], HistoryItem::Message { text, .. } if instructions::is_ours(text)));
+        assert!(restored.cut_off.is_none());
+        let ends: Vec<_> = restored.results.iter().map(|result| (result.turn_id, result.status)).collect();
+        let (done, open) = (TurnStatus::Completed, TurnStatus::Interrupted);
+        assert_eq!(ends, [(turns[0], done), (turns[1], open), (third, done)]);
+        // A turn that was finished and has only lost its last line does not count as interrupted for the model.
+        lines.remove(4);
+        let restored = restore(lines).unwrap();
+        assert!(matches!(&*restored.history[2], HistoryItem::Message { text, .. } if text == "two"));
     }
 
     #[test]

@@ -140,6 +140,9 @@ pub trait ThreadWriter: Send {
     /// Begins the rollout anew, empty. What it held is kept under another name, which is returned.
     fn begin_anew(&mut self) -> io::Result<Option<std::path::PathBuf>>;
 
+    /// Removes a rollout of which nothing was announced.
+    fn discard(self: Box<Self>) -> io::Result<()>;
+
     /// Says who holds the place, for others who want it.
     fn note(&self, holder: &Holder);
 

@@ -128,6 +128,13 @@ async fn whoever_wants_a_thread_in_use_is_told_by_whom_and_may_wait() {
     assert_eq!(house.store().move_to(id, &aside).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     assert!(matches!(crate::undo_turn(&house.store(), id, None, false), Err(CoreError::ThreadBusy { .. })));
 
+    // The end of a process waits for nobody.
+    let ending = house.other();
+    let Entrance::Line(ticket) = ending.enter(id) else { panic!("it is in use elsewhere") };
+    let ended = tokio::spawn(async move { ticket.open(Duration::MAX).await.0.err().unwrap() });
+    ending.shutdown(&crate::Interruption::ServerStopped).await;
+    assert!(matches!(ended.await.unwrap(), CoreError::ThreadBusy { .. }));
+
     let waiting = tokio::spawn(async move { turn(&there, id, "three", Duration::MAX).await.unwrap() });
     thread.thread.submit(Op::Interrupt { turn_id: None, why: crate::Interruption::Asked }).unwrap();
     let (result, thread) = waiting.await.unwrap();
@@ -221,6 +228,45 @@ async fn what_is_done_to_a_rollout_behind_the_server_is_noticed_and_nothing_is_l
         assert_eq!(last.thread_usage.input_tokens, result.thread_usage.input_tokens + 10, "{harm:?}");
         assert!(last.warnings.is_empty(), "{harm:?}: {:?}", last.warnings);
     }
+}
+
+#[tokio::test]
+async fn a_rollout_that_is_gone_is_noticed_also_where_a_command_keeps_it_open() {
+    let calls = vec![("exec_command", r#"{"cmd":"sleep","yield_time_ms":250}"#.to_owned())];
+    let house = House::new(vec![Say::Calls(calls), Say::Text("left")]);
+    let thread = house.idle().await;
+    let id = thread.thread.id();
+    assert_eq!(house.locks(), 1, "the command keeps it in use");
+    let before = thread.history();
+    fs::remove_dir_all(house.home.path().join("sessions")).unwrap();
+    let (result, _) = turn(&house.bench.manager, id, "two", AT_ONCE).await.unwrap();
+    assert!(result.warnings.len() == 1 && result.warnings[0].contains("anew"), "{:?}", result.warnings);
+    let lines = house.store().load(id).unwrap();
+    let items = lines.iter().filter_map(|line| match &line.item {
+        crate::RolloutItem::ResponseItem(item) => Some(short(item)),
+        _ => None,
+    });
+    assert_eq!(items.collect::<Vec<_>>()[..before.len()], before);
+}
+
+#[tokio::test]
+async fn a_long_thread_that_was_cut_short_is_made_whole_with_all_its_tokens() {
+    let house = House::new(vec![]);
+    let id = house.idle().await.thread.id();
+    let manager = &house.bench.manager;
+    let length = fs::metadata(house.path(id)).unwrap().len();
+    for number in 2..=24 {
+        turn(manager, id, &number.to_string(), AT_ONCE).await.unwrap();
+    }
+    // Only the first turn is left, which memory has no result of any more.
+    fs::File::options().write(true).open(house.path(id)).unwrap().set_len(length).unwrap();
+    let (result, thread) = turn(manager, id, "25", AT_ONCE).await.unwrap();
+    assert!(result.warnings.len() == 1 && result.thread_usage.input_tokens == 250, "{result:?}");
+    let before = history(&thread);
+    let (last, elsewhere) = turn(&house.other(), id, "26", AT_ONCE).await.unwrap();
+    assert_eq!(history(&elsewhere)[..before.len()], before);
+    assert_eq!(last.thread_usage.input_tokens, 260);
+    assert!(!history(&elsewhere).contains(&"<turn_interrupted>".to_owned()));
 }
 
 #[tokio::test]

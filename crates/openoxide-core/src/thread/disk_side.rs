@@ -51,8 +51,8 @@ impl Thread {
         let claim = self.hold();
         let _one_at_a_time = lock(&self.claiming);
         let known = {
-            let rollout = lock(&self.rollout);
-            if rollout.is_writable() {
+            let mut rollout = lock(&self.rollout);
+            if rollout.is_writable() && !rollout.leave_misplaced() {
                 return Ok(claim);
             }
             rollout.elsewhere()
@@ -70,11 +70,6 @@ impl Thread {
     pub(crate) fn hold(self: &Arc<Self>) -> Claim {
         lock(&self.state).claims += 1;
         Claim { thread: Arc::clone(self) }
-    }
-
-    /// Whether lines can be appended without asking the disk first.
-    pub(crate) fn is_open(&self) -> bool {
-        lock(&self.rollout).is_writable()
     }
 
     fn look(&self, store: &dyn ThreadStore, seen: Stamp) -> Result<Found, CoreError> {
@@ -283,19 +278,27 @@ fn missing_on_disk(state: &State, disk: &Restored) -> Vec<RolloutItem> {
     let memory = &state.history;
     let is_beginning = memory.len() >= disk.history.len() && memory[..disk.history.len()] == disk.history[..];
     let knows = |turn_id| state.results.iter().any(|result| result.turn_id == turn_id);
-    let has_more = disk.results.iter().any(|result| !knows(result.turn_id));
-    if !is_beginning || has_more || disk.cut_off.is_some_and(|turn| !knows(turn.turn_id)) {
+    // Where the histories are the same, the turns tell who knows more.
+    let has_more = memory.len() == disk.history.len()
+        && (disk.results.iter().any(|result| !knows(result.turn_id))
+            || disk.cut_off.is_some_and(|turn| !knows(turn.turn_id)));
+    if !is_beginning || has_more {
         return Vec::new();
     }
     let items = memory[disk.history.len()..].iter().map(|item| RolloutItem::ResponseItem(Arc::clone(item)));
     let is_there = |turn_id| disk.results.iter().any(|result| result.turn_id == turn_id);
-    // Older results than those on disk are there as well, beyond the last few.
-    let known = state.results.iter().skip_while(|result| !disk.results.is_empty() && !is_there(result.turn_id));
-    let results = known.filter(|result| !is_there(result.turn_id));
+    // Those before one that is there are there as well, beyond the last few that were read.
+    let from = state.results.iter().rposition(|result| is_there(result.turn_id)).map_or(0, |at| at + 1);
+    let results = state.results.iter().skip(from);
     let results = results.map(|result| RolloutItem::EventMsg(EventRecord::turn_ended(result)));
     let granted = state.granted.iter().filter(|approval| !disk.granted.contains(approval));
     let granted = granted.map(|approval| RolloutItem::EventMsg(EventRecord::Remembered { approval: approval.clone() }));
-    items.chain(granted).chain(results).collect()
+    let mut lines: Vec<RolloutItem> = items.chain(granted).chain(results).collect();
+    if !lines.is_empty() {
+        // For what the last few results do not tell: the tokens of all turns.
+        lines.extend(state.checkpoint());
+    }
+    lines
 }
 
 /// What a person is told of damaged lines.

@@ -2,6 +2,7 @@
 //! the loading is done when it comes up. So prompts of one thread keep the order in which they came, loaded or not.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -124,7 +125,10 @@ impl Ticket {
                     pass.claim = Some(claim);
                     return (Ok(thread), pass);
                 }
-                Err(CoreError::ThreadBusy { .. }) if deadline.is_none_or(|deadline| Instant::now() < deadline) => {
+                Err(CoreError::ThreadBusy { .. })
+                    if deadline.is_none_or(|deadline| Instant::now() < deadline)
+                        && !manager.is_ending.load(Ordering::Relaxed) =>
+                {
                     // Another process says nothing when it is done.
                     tokio::time::sleep(BUSY_ROUND).await;
                 }

@@ -93,7 +93,7 @@ fn close_history(thread: &Thread, interruption: Option<&Interruption>, left_over
 
 /// Takes the thread into use, off this task where the disk has to be asked.
 async fn claim(thread: &Arc<Thread>) -> Result<Claim, CoreError> {
-    if thread.is_open() {
+    if thread.is_ephemeral() {
         return Ok(thread.hold());
     }
     let this = Arc::clone(thread);
