@@ -23,8 +23,11 @@ const PROMPT: Duration = Duration::from_millis(3 * 500);
 /// What the end may take at most: the promise is 2.5 s.
 const END: Duration = Duration::from_millis(3 * 2500);
 
-/// The kinds of things that are no plain small files. Each is made at a path.
-const KINDS: [(&str, fn(&Path)); 9] = [
+/// Makes a thing at a path.
+type Make = fn(&Path);
+
+/// The kinds of things that are no plain small files.
+const KINDS: [(&str, Make); 9] = [
     ("a pipe", |path| mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap()),
     ("an endless device", |path| symlink("/dev/zero", path).unwrap()),
     ("a terminal", |path| symlink("/dev/ptmx", path).unwrap()),

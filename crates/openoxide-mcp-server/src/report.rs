@@ -1,7 +1,6 @@
 //! What a call tells its client while it is open: progress and log messages, made from core's events.
 
 use std::borrow::Cow;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -66,7 +65,7 @@ pub(crate) struct Reporter {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 enum EventData<'a> {
-    ThreadStarted { model: &'a str, cwd: &'a Path, sandbox: &'a str, approval_policy: &'a str, message: String },
+    ThreadStarted { model: &'a str, cwd: String, sandbox: &'a str, approval_policy: &'a str, message: String },
     TurnStarted,
     ItemStarted { item: Cow<'a, TurnItem> },
     ItemDelta { item_id: u64, delta: &'a str },
@@ -114,10 +113,10 @@ impl Reporter {
         let message = format!(
             "{} works in {}, sandbox {sandbox}, approvals {approval_policy}",
             openoxide_core::visible_text(&config.model),
-            openoxide_core::visible_text(&config.cwd.to_string_lossy())
+            openoxide_core::quote_path(&config.cwd)
         );
-        let data =
-            EventData::ThreadStarted { model: &config.model, cwd: &config.cwd, sandbox, approval_policy, message };
+        let cwd = openoxide_core::quote_path(&config.cwd);
+        let data = EventData::ThreadStarted { model: &config.model, cwd, sandbox, approval_policy, message };
         let message = LogMessage { level: LogLevel::Info, logger: "openoxide", data: &data, meta: &self.meta };
         self.call.out.push_for(&self.call.gate, notification("notifications/message", &message));
     }

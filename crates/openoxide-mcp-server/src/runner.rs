@@ -171,9 +171,7 @@ impl<'a> Stay<'a> {
             Reporter::new(Arc::clone(self.call), Arc::clone(&self.connection.log_level), &self.thread, self.turn);
         // A call that comes back to its parked turn finds it running.
         let begins_thread = matches!(self.binding.0.as_str(), CODEX | OPENOXIDE | QUERY);
-        if begins_thread && snapshot.running.is_none() && self.began {
-            reporter.thread_started();
-        }
+        let mut tells_thread = begins_thread && snapshot.running.is_none() && self.began;
         let mut started = snapshot.started_at.filter(|_| snapshot.running == Some(self.turn));
         if started.is_some() {
             reporter.phase("working");
@@ -201,6 +199,10 @@ impl<'a> Stay<'a> {
                     };
                     if event.turn_id() != self.turn {
                         continue;
+                    }
+                    // The turn is on disk by then, and so is the thread: what is named here can be asked for.
+                    if std::mem::take(&mut tells_thread) {
+                        reporter.thread_started();
                     }
                     if matches!(event, Event::TurnStarted { .. }) {
                         started = Some(Instant::now());

@@ -169,13 +169,14 @@ async fn a_call_that_stops_waiting(era: Era) -> Value {
 }
 
 async fn a_cancelled_call(era: Era) -> Value {
-    let mut talk = Talk::begin(era, [Say::Wait(Arc::default(), "never")]).await;
+    let model = ScriptedModel::new([Say::Wait(Arc::default(), "never")]);
+    let mut talk = Talk::on(start(Arc::clone(&model)).await, era).await;
     let mut params = call("openoxide", json!({ "prompt": "slowly" }));
     params["_meta"] = json!({ "progressToken": "p" });
     let id = talk.send("tools/call", params).await;
-    if era == Era::Legacy {
-        talk.server.client.until("notifications/progress").await;
-    }
+    talk.server.client.until("notifications/progress").await;
+    // The script is for this call, and a turn that is cancelled earlier would leave it to the next.
+    model.asked().await;
     talk.server.client.notify("notifications/cancelled", json!({ "requestId": id, "reason": "enough" })).await;
     talk.ask("tools/call", call("openoxide", json!({ "prompt": "another" }))).await;
     talk.trace()

@@ -67,6 +67,7 @@ checks! { Backend::Bubblewrap;
         the_machine_is_not_set,
         the_number_of_processes_is_bounded,
         the_size_of_a_file_is_bounded,
+        a_command_goes_first_when_memory_runs_out,
         nothing_is_typed_into_the_terminal,
         the_users_terminals_are_out_of_reach,
     }

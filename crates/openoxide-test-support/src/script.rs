@@ -33,12 +33,19 @@ pub enum Say {
 pub struct ScriptedModel {
     steps: Mutex<VecDeque<Say>>,
     calls: Mutex<u32>,
+    /// Told at each request; a permit is kept for who waits later.
+    asked: Notify,
 }
 
 impl ScriptedModel {
     /// A model with this script.
     pub fn new(steps: impl IntoIterator<Item = Say>) -> Arc<Self> {
-        Arc::new(Self { steps: Mutex::new(steps.into_iter().collect()), calls: Mutex::new(0) })
+        Arc::new(Self { steps: Mutex::new(steps.into_iter().collect()), ..Self::default() })
+    }
+
+    /// Ready once the model was asked for something.
+    pub async fn asked(&self) {
+        self.asked.notified().await;
     }
 
     fn call_id(&self) -> String {
@@ -79,6 +86,7 @@ impl Provider for ScriptedModel {
     }
 
     fn stream(&self, request: ModelRequest<'_>) -> ModelStream {
+        self.asked.notify_one();
         let step = self.steps.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let events = match step {
             Some(Say::Text(text)) => message(text),

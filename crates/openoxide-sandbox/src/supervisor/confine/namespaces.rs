@@ -86,6 +86,8 @@ fn enter(uid: u32, gid: u32, report: &PipeWriter, network: bool) -> Result<(), F
         std::fs::write(path, text)
             .map_err(|error| Failure::unavailable(format!("writing {path}"), errno_of(&error)))?;
     }
+    // While `/proc` can be written: when memory runs out, a command goes before the server and the user's own programs.
+    let _ = std::fs::write("/proc/self/oom_score_adj", super::privileges::FIRST_TO_GO);
     // Only now: entering the namespace changed what this process may do, which takes the order back.
     let die = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     die.map_err(|errno| Failure::new(Step::Session, errno))?;

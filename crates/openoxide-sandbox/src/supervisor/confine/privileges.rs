@@ -34,10 +34,13 @@ pub(super) fn kernel_is(major: u32, minor: u32) -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
 }
 
+/// How much sooner than others a command goes when memory runs out, as `proc(5)` has it: up to 1000.
+pub(super) const FIRST_TO_GO: &str = "800";
+
 /// Gives up every capability and every way to get one, and sets the limits.
 pub(super) fn give_up(reach: Reach) -> Result<(), Failure> {
-    // When memory runs out, a command goes before the server and the user's own programs.
-    let _ = std::fs::write("/proc/self/oom_score_adj", "800");
+    // In namespaces it is set already, and `/proc` is closed by now.
+    let _ = std::fs::write("/proc/self/oom_score_adj", FIRST_TO_GO);
     // Processes are counted for each user namespace since Linux 5.14, and before that for the user as a whole.
     let counts_own = reach == Reach::Namespaces && kernel_is(5, 14);
     for (resource, most, is_set) in [

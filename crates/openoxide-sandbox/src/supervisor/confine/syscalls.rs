@@ -83,7 +83,7 @@ const REFUSED_HERE: [libc::c_long; 4] =
 const REFUSED_HERE: [libc::c_long; 0] = [];
 
 /// Refused where host processes, and the attributes of all files of the user, are in reach.
-const REFUSED_ON_HOST: [libc::c_long; 30] = [
+const REFUSED_ON_HOST: [libc::c_long; 34] = [
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -95,7 +95,11 @@ const REFUSED_ON_HOST: [libc::c_long; 30] = [
     libc::SYS_shmctl,
     libc::SYS_semget,
     libc::SYS_semctl,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
     libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
     libc::SYS_msgctl,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
@@ -131,6 +135,9 @@ const SYS_REMOVEXATTRAT: libc::c_long = 466;
 const SYS_OPEN_TREE_ATTR: libc::c_long = 467;
 const SYS_FILE_SETATTR: libc::c_long = 469;
 const SYS_LISTNS: libc::c_long = 470;
+
+/// `ioprio_set(2)`: the second argument names a process.
+const IOPRIO_WHO_PROCESS: u64 = 1;
 
 /// Requests that type into a terminal, or into the console's selection.
 const TYPING: [u64; 2] = [0x5412, 0x541c];
@@ -187,8 +194,23 @@ fn calls(internet: bool, reach: Reach) -> BTreeMap<i64, Vec<SeccompRule>> {
     let mut requests = TYPING.to_vec();
     if reach == Reach::Host {
         requests.extend(ATTRIBUTES);
-        // Limits of other processes.
-        calls.insert(libc::SYS_prlimit64, vec![rule(&[(0, SeccompCmpOp::Ne, 0)])]);
+        // Limits of other processes, and how they run; 0 is the caller itself.
+        for call in [
+            libc::SYS_prlimit64,
+            libc::SYS_sched_setparam,
+            libc::SYS_sched_setscheduler,
+            libc::SYS_sched_setattr,
+            libc::SYS_sched_setaffinity,
+        ] {
+            calls.insert(call, vec![rule(&[(0, SeccompCmpOp::Ne, 0)])]);
+        }
+        // By process, group or user; the caller's group and user are others as well.
+        for (call, itself) in
+            [(libc::SYS_setpriority, libc::PRIO_PROCESS as u64), (libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS)]
+        {
+            let another = rule(&[(1, SeccompCmpOp::Ne, 0)]);
+            calls.insert(call, vec![rule(&[(0, SeccompCmpOp::Ne, itself)]), another]);
+        }
     }
     calls
         .insert(libc::SYS_ioctl, requests.into_iter().map(|request| rule(&[(1, SeccompCmpOp::Eq, request)])).collect());

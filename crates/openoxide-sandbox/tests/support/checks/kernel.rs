@@ -121,6 +121,10 @@ pub fn the_size_of_a_file_is_bounded(house: &House) {
     house.allows(WORKSPACE_WRITE, &[("1 GiB", "truncate -s 1G large && rm large")]);
 }
 
+pub fn a_command_goes_first_when_memory_runs_out(house: &House) {
+    house.allows(WORKSPACE_WRITE, &[("the score", "test $(cat /proc/self/oom_score_adj) = 800")]);
+}
+
 pub fn nothing_is_typed_into_the_terminal(house: &House) {
     for mode in house.modes() {
         let ran = crate::support::house::Ran::of(
