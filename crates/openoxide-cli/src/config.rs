@@ -69,6 +69,8 @@ pub(crate) struct HistoryTable {
     pub(crate) max_age_days: Option<u64>,
     /// Bytes of all threads; the oldest are deleted beyond it.
     pub(crate) max_bytes: Option<u64>,
+    /// Bytes of the threads of one owner; that owner's oldest are deleted beyond it.
+    pub(crate) max_bytes_per_principal: Option<u64>,
     /// Bytes of a thread that are read to load it.
     pub(crate) max_load_bytes: Option<u64>,
 }

@@ -50,8 +50,9 @@ pub use protocol::*;
 pub use rollout::{
     Damage, EventRecord, FORMAT, Fate, Holder, JsonlStore, Opened, Overrides, Reading, RolloutItem, RolloutLine,
     SessionMeta, Stamp, StoredThread, Syncer, ThreadStore, ThreadSummary, ThreadWriter, TurnContext, TurnStatusRecord,
-    expire, summaries,
+    summaries,
 };
+pub use temporary::remove_temporary;
 pub use thread::{Attachment, Snapshot, Thread};
 pub use thread_manager::{Entrance, PageCursor, Pass, ThreadManager, Ticket, fork_rollout};
 pub use transcript::{Transcript, TranscriptEntry};

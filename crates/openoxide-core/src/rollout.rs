@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-pub use self::expiry::expire;
+pub(crate) use self::expiry::DiskUse;
 pub(crate) use self::index::Listing;
 pub use self::index::{ThreadSummary, summaries};
 pub use self::jsonl::JsonlStore;

@@ -285,6 +285,7 @@ impl Thread {
         if state.running.is_none() && self.core.open_turns.load(Ordering::Relaxed) >= max {
             return Err(CoreError::TooManyTurns { max });
         }
+        self.check_disk()?;
         // Whoever is told of the thread finds it on disk.
         lock(&self.rollout).begin().map_err(|source| CoreError::Rollout { id: self.id, source })?;
         let turn_id = TurnId::new();
@@ -295,6 +296,14 @@ impl Thread {
             runtime.spawn(turns::run_turns(Arc::clone(self), started));
         }
         Ok(Submitted::Turn(turn_id))
+    }
+
+    /// Whether the owner's quota on disk has room for another turn.
+    pub(crate) fn check_disk(&self) -> Result<(), CoreError> {
+        match &self.core.disk_use {
+            Some(disk_use) if !lock(&self.rollout).is_ephemeral() => disk_use.check(&self.config.owner),
+            _ => Ok(()),
+        }
     }
 
     fn start_next(&self, state: &mut State) -> Option<StartedTurn> {
@@ -398,7 +407,7 @@ impl Thread {
         let syncer = lock(&self.rollout).close();
         let thread = Arc::clone(&self);
         let last = move || {
-            crate::temporary::remove(thread.core.config.launcher.surroundings(), thread.id);
+            crate::remove_temporary(thread.core.config.launcher.surroundings(), thread.id);
             syncer.map(|syncer| syncer())
         };
         drop(tokio::task::spawn_blocking(last).await);

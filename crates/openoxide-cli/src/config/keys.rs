@@ -3,11 +3,12 @@
 use toml::de::{DeTable, DeValue};
 
 /// Every key, dotted; `*` stands for one name of the user's, and a last `**` for whatever follows.
-pub(crate) const KNOWN: [&str; 56] = [
+pub(crate) const KNOWN: [&str; 57] = [
     "approval_policy",
     "compact_prompt",
     "history.max_age_days",
     "history.max_bytes",
+    "history.max_bytes_per_principal",
     "history.max_load_bytes",
     "history.persistence",
     "max_steps",

@@ -205,6 +205,10 @@ impl ThreadStore for JsonlStore {
         read::whole(&File::open(self.path_of(id)?)?)
     }
 
+    fn owner(&self, id: ThreadId) -> io::Result<Option<String>> {
+        read::owner(&File::open(self.path_of(id)?)?)
+    }
+
     fn list(&self) -> io::Result<Vec<StoredThread>> {
         let mut found = Vec::new();
         collect(&self.sessions, 3, &mut found)?;

@@ -147,6 +147,22 @@ pub(super) fn tail(file: &File, max_bytes: u64) -> io::Result<Reading> {
     Ok(reading)
 }
 
+/// The most bytes of a first line that are read for its owner.
+const FIRST_LINE: u64 = 64 << 20;
+
+/// Whose the rollout is, as its first line says.
+pub(super) fn owner(file: &File) -> io::Result<Option<String>> {
+    let mut line = Vec::new();
+    BufReader::new(file).take(FIRST_LINE).read_until(b'\n', &mut line)?;
+    match parse(line.strip_suffix(b"\n").unwrap_or(&line)) {
+        Parsed::Line(line) => match line.item {
+            RolloutItem::SessionMeta(meta) => Ok(meta.owner),
+            _ => Ok(None),
+        },
+        Parsed::Unknown | Parsed::Damaged(_) => Ok(None),
+    }
+}
+
 /// Bytes that tell what a line is: the time of writing and the types come first.
 const HEAD: usize = 160;
 

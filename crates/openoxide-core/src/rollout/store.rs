@@ -109,6 +109,9 @@ pub trait ThreadStore: Send + Sync {
     /// The same, with what is damaged.
     fn read(&self, id: ThreadId) -> io::Result<Reading>;
 
+    /// Whose a thread is, as its first line says; none where it says nothing.
+    fn owner(&self, id: ThreadId) -> io::Result<Option<String>>;
+
     /// The threads there are, newest first.
     fn list(&self) -> io::Result<Vec<StoredThread>>;
 

@@ -82,7 +82,10 @@ impl Thread {
         let writer = match store.claim(id) {
             Ok(writer) => writer,
             Err(error) if error.kind() == io::ErrorKind::NotFound => match store.fate(id) {
-                Fate::Deleted => return Err(self.is_gone(CoreError::ThreadNotFound { id })),
+                Fate::Deleted => {
+                    crate::remove_temporary(self.core.config.launcher.surroundings(), id);
+                    return Err(self.is_gone(CoreError::ThreadNotFound { id }));
+                }
                 Fate::Archived => return Err(self.is_gone(CoreError::ThreadArchived { id })),
                 Fate::Lost => return Ok(Found::Nothing(store.lock(id).map_err(|error| failure(store, id, error))?)),
             },

@@ -226,6 +226,9 @@ impl Thread {
         let (is_kept, is_written) = {
             let mut rollout = lock(&self.rollout);
             let is_written = rollout.append(&RolloutItem::EventMsg(EventRecord::turn_ended(&result)));
+            if let Some(disk_use) = self.core.disk_use.as_ref().filter(|_| rollout.is_begun()) {
+                disk_use.note(self.id, &self.config.owner, rollout.length());
+            }
             (rollout.is_begun(), is_written)
         };
         let is_new = lock(&self.state).results.is_empty();
