@@ -121,6 +121,8 @@ pub struct Limits {
     pub history_max_bytes_per_principal: Option<u64>,
     /// Bytes of a rollout that are read to load its thread.
     pub max_load_bytes: u64,
+    /// Bytes of diffs of ended turns that are kept in memory, over all threads. What is on disk is not kept in memory.
+    pub max_diff_bytes: usize,
     /// Prompts waiting on one thread behind its running turn; steering text counts too.
     pub max_queued_turns: usize,
     /// Bytes of one prompt.
@@ -150,6 +152,7 @@ impl Default for Limits {
             history_max_bytes: None,
             history_max_bytes_per_principal: None,
             max_load_bytes: 256 << 20,
+            max_diff_bytes: 64 << 20,
             max_queued_turns: 64,
             max_prompt_bytes: 8 << 20,
             max_queued_bytes: 32 << 20,

@@ -20,6 +20,7 @@ mod files;
 mod ids;
 mod instructions;
 mod interruption;
+mod kept_diffs;
 mod path_text;
 mod protocol;
 mod rollout;

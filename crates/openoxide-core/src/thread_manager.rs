@@ -21,6 +21,7 @@ use crate::changes::{Changes, ThreadChanges};
 use crate::context::Shell;
 use crate::directory::{ThreadDirectory, check_place};
 use crate::events::lock;
+use crate::kept_diffs::KeptDiffs;
 use crate::rollout::restore::{self, Restored};
 use crate::rollout::{DiskUse, FORMAT, JsonlStore, Rollout, SessionMeta, SyncQueue, ThreadStore};
 use crate::runner::Runner;
@@ -47,6 +48,8 @@ pub(crate) struct Core {
     /// Makes rollouts durable.
     pub(crate) sync: Arc<SyncQueue>,
     store: Option<Arc<dyn ThreadStore>>,
+    /// Diffs that memory alone has.
+    pub(crate) kept_diffs: KeptDiffs,
     /// What rollouts take; none where nothing bounds that.
     pub(crate) disk_use: Option<DiskUse>,
 }
@@ -139,6 +142,7 @@ impl ThreadManager {
             reads: ReadShares::new(),
             changes: Changes::default(),
             sync: Arc::default(),
+            kept_diffs: KeptDiffs::new(config.limits.max_diff_bytes),
             disk_use: store.as_ref().and_then(|store| DiskUse::of(store, &config.limits)),
             store,
             config,

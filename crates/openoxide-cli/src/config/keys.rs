@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 /// Every key, dotted; `*` stands for one name of the user's, and a last `**` for whatever follows.
-pub(crate) const KNOWN: [&str; 57] = [
+pub(crate) const KNOWN: [&str; 58] = [
     "approval_policy",
     "compact_prompt",
     "history.max_age_days",
@@ -20,6 +20,7 @@ pub(crate) const KNOWN: [&str; 57] = [
     "mcp_server.approval_timeout_sec",
     "mcp_server.idle_thread_sec",
     "mcp_server.max_approval",
+    "mcp_server.max_diff_bytes",
     "mcp_server.max_open_turns",
     "mcp_server.max_queued_turns",
     "mcp_server.max_sandbox",

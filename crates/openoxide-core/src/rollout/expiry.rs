@@ -98,11 +98,12 @@ impl DiskUse {
 
     /// Counts what is on disk and deletes what is older or more than is kept: first what is too old, then the oldest
     /// threads of each principal beyond its quota, but for the one used last, then the oldest threads of whoever takes
-    /// most until all together fit. What is in use stays. Returns what was deleted. Blocks on the disk.
+    /// most until all together fit. What is in use stays. `after` is given what was deleted, before another look begins.
+    /// Blocks on the disk.
     ///
     /// # Errors
     /// The threads cannot be listed.
-    pub(crate) fn look(&self) -> io::Result<Vec<ThreadId>> {
+    pub(crate) fn look(&self, after: impl FnOnce(&[ThreadId])) -> io::Result<()> {
         let _looking = lock(&self.looking);
         let mut threads = self.store.list()?;
         threads.sort_by_key(|thread| (thread.modified, thread.id));
@@ -142,7 +143,8 @@ impl DiskUse {
             }
         }
         self.remember(shares);
-        Ok(deleted)
+        after(&deleted);
+        Ok(())
     }
 
     /// The threads by principal. Owners do not change, so each is read once.
@@ -231,18 +233,24 @@ mod tests {
         }
     }
 
+    fn deleted(disk_use: &DiskUse) -> Vec<ThreadId> {
+        let mut deleted = Vec::new();
+        disk_use.look(|ids| deleted = ids.to_vec()).unwrap();
+        deleted
+    }
+
     #[test]
     fn the_oldest_go_first_and_what_is_open_stays() {
         let disk = Disk::new();
         let ids: Vec<ThreadId> = (0..4).map(|age| disk.add(None, age * 1000)).collect();
         let old = disk.bounded(Limits { history_max_age: Some(Duration::from_secs(2500)), ..Limits::default() });
-        assert_eq!(old.look().unwrap(), [ids[3]]);
+        assert_eq!(deleted(&old), [ids[3]]);
         let open = disk.store.claim(ids[2]).unwrap();
         let all = disk.bounded(Limits { history_max_bytes: Some(1000), ..Limits::default() });
-        assert_eq!(all.look().unwrap(), [ids[1]], "the one between");
+        assert_eq!(deleted(&all), [ids[1]], "the one between");
         drop(open);
         assert_eq!(disk.left(&ids), [true, false, true, false]);
-        assert!(all.look().unwrap() == [ids[2]] && all.look().unwrap().is_empty(), "the one used last stays");
+        assert!(deleted(&all) == [ids[2]] && deleted(&all).is_empty(), "the one used last stays");
     }
 
     #[test]
@@ -251,10 +259,10 @@ mod tests {
         let bob = disk.add(Some("bob"), 9000);
         let alice: Vec<ThreadId> = (0..4).map(|age| disk.add(Some("alice"), age * 1000)).collect();
         let own = disk.bounded(Limits { history_max_bytes_per_principal: Some(2500), ..Limits::default() });
-        assert_eq!(own.look().unwrap(), [alice[3], alice[2]]);
+        assert_eq!(deleted(&own), [alice[3], alice[2]]);
         assert_eq!(disk.left(&[bob, alice[0], alice[1]]), [true; 3]);
         let all = disk.bounded(Limits { history_max_bytes: Some(2000), ..Limits::default() });
-        assert_eq!(all.look().unwrap(), [alice[1]], "whoever takes most gives first");
+        assert_eq!(deleted(&all), [alice[1]], "whoever takes most gives first");
         assert_eq!(disk.left(&[bob, alice[0]]), [true; 2]);
     }
 
@@ -269,10 +277,10 @@ mod tests {
         for _ in 0..2 {
             let refused = own.check(&alice).unwrap_err().to_string();
             assert!(refused.contains("1000 bytes") && refused.contains("max_bytes_per_principal"), "{refused}");
-            assert!(own.check(&bob).is_ok() && own.look().unwrap().is_empty() && disk.store.contains(id));
+            assert!(own.check(&bob).is_ok() && deleted(&own).is_empty() && disk.store.contains(id));
         }
         disk.store.delete(id).unwrap();
-        own.look().unwrap();
+        deleted(&own);
         assert!(own.check(&alice).is_ok());
     }
 
@@ -282,9 +290,9 @@ mod tests {
         let ids = [disk.add(None, 1000), disk.add(None, 0)];
         let own = disk.bounded(Limits { history_max_bytes_per_principal: Some(1500), ..Limits::default() });
         let open = disk.store.claim(ids[0]).unwrap();
-        assert!(own.look().unwrap().is_empty() && own.check(&None).is_err());
+        assert!(deleted(&own).is_empty() && own.check(&None).is_err());
         drop(open);
-        assert_eq!(own.look().unwrap(), [ids[0]]);
+        assert_eq!(deleted(&own), [ids[0]]);
         assert!(own.check(&None).is_ok());
     }
 }

@@ -96,3 +96,64 @@ async fn bounds_are_looked_after_while_the_server_runs() {
     }
     assert!(store.contains(ids[1]), "the one used last stays");
 }
+
+/// A call that adds a file of so many bytes.
+fn add_file(name: &str, bytes: usize) -> Say {
+    let lines = "+0123456789012345678901234567890123456789012345678\n".repeat(bytes / 50);
+    Say::Calls(vec![("apply_patch", format!("*** Begin Patch\n*** Add File: {name}\n{lines}*** End Patch\n"))])
+}
+
+#[tokio::test]
+async fn a_thread_that_is_kept_on_disk_holds_no_diff_and_reads_it_back() {
+    let home = tempfile::tempdir().unwrap();
+    let bench = kept_in(home.path(), |_| {});
+    bench.model.say(vec![add_file("a.txt", 10_000), Say::Text("done"), Say::Text("nothing changed")]);
+    let mut thread = thread_of(&bench, "alice");
+    thread.prompt("write");
+    let told = thread.ended().await;
+    assert!(told.diff.as_ref().is_some_and(|diff| diff.len() > 10_000), "{told:?}");
+    thread.prompt("and then");
+    let plain = thread.ended().await;
+    let id = thread.thread.id();
+    assert_eq!(thread.thread.kept_result(told.turn_id).unwrap().diff, None);
+    assert_eq!(thread.thread.result_of(told.turn_id).unwrap(), told);
+    assert_eq!(thread.thread.result_of(plain.turn_id).unwrap(), plain);
+    assert_eq!(thread.thread.attach().snapshot.last.unwrap().turn_id, plain.turn_id);
+
+    // So it is after the history was summed up, which repeats results without their diffs, and in another process.
+    let claim = thread.thread.claim().unwrap();
+    thread.thread.replace_history(thread.thread.history().to_vec());
+    drop(claim);
+    drop(thread);
+    let again = kept_in(home.path(), |_| {});
+    let loaded = again.manager.get_or_load(id).unwrap();
+    assert_eq!(loaded.kept_result(told.turn_id).unwrap().diff, None);
+    assert_eq!(loaded.result_of(told.turn_id).unwrap().diff, told.diff);
+
+    // A file that has lost the diff is told in words.
+    let store = JsonlStore::new(home.path());
+    let path = store.path_of(id).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace(r#""diff":""#, r#""duff":""#)).unwrap();
+    let poorer = loaded.result_of(told.turn_id).unwrap();
+    assert!(poorer.diff.is_none() && poorer.warnings[0].contains("the thread's file"), "{:?}", poorer.warnings);
+}
+
+#[tokio::test]
+async fn without_a_store_the_owner_with_most_diffs_loses_its_oldest_and_the_result_says_so() {
+    let bench = Bench::with(Vec::new(), |config| config.limits.max_diff_bytes = 40_000);
+    let (mut bob, mut alice) = (thread_of(&bench, "bob"), thread_of(&bench, "alice"));
+    let mut turns = Vec::new();
+    for at in 0..4 {
+        let thread = if at == 0 { &mut bob } else { &mut alice };
+        bench.model.say(vec![add_file(&format!("{at}.txt"), 10_000), Say::Text("done")]);
+        thread.prompt("write");
+        turns.push(thread.ended().await);
+    }
+    assert!(turns.iter().all(|told| told.diff.is_some()), "each is told once");
+    let oldest = alice.thread.result_of(turns[1].turn_id).unwrap();
+    assert!(oldest.diff.is_none() && oldest.files_changed == turns[1].files_changed);
+    assert!(oldest.warnings[0].contains("40000 bytes together (mcp_server.max_diff_bytes)"), "{:?}", oldest.warnings);
+    assert_eq!(bob.thread.result_of(turns[0].turn_id).unwrap(), turns[0]);
+    assert_eq!(alice.thread.result_of(turns[3].turn_id).unwrap(), turns[3]);
+}

@@ -41,17 +41,17 @@ impl ThreadManager {
     /// Deletes what is older or more than is kept. Blocks on the disk.
     pub(crate) fn look_at_history(&self) {
         let Some(disk_use) = &self.core.disk_use else { return };
-        match disk_use.look() {
-            Ok(deleted) => {
-                if !deleted.is_empty() {
-                    tracing::info!("{} threads were older or more than is kept, and are deleted", deleted.len());
-                }
-                // Their copies in memory are of no use to anybody; one that somebody holds finds out when it is used.
-                lock(&self.threads)
-                    .retain(|id, thread| !(deleted.contains(id) && Arc::strong_count(thread) == 1 && thread.is_idle()));
-                self.remove_temporary(&deleted);
+        let looked = disk_use.look(|deleted| {
+            if !deleted.is_empty() {
+                tracing::info!("{} threads were older or more than is kept, and are deleted", deleted.len());
             }
-            Err(error) => tracing::warn!("old threads could not be deleted: {error}"),
+            // Their copies in memory are of no use to anybody; one that somebody holds finds out when it is used.
+            lock(&self.threads)
+                .retain(|id, thread| !(deleted.contains(id) && Arc::strong_count(thread) == 1 && thread.is_idle()));
+            self.remove_temporary(deleted);
+        });
+        if let Err(error) = looked {
+            tracing::warn!("old threads could not be deleted: {error}");
         }
     }
 

@@ -31,7 +31,7 @@ pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, o
         tokio::select! {
             biased;
             event = events.next() => {
-                let Some(event) = event else { break output::cut_short(Era::Modern, &thread, turn) };
+                let Some(event) = event else { break output::cut_short(Era::Modern, &thread, turn).await };
                 if event.turn_id() != turn {
                     continue;
                 }
