@@ -111,6 +111,8 @@ pub(crate) struct McpServerTable {
     pub(crate) max_diff_bytes: Option<usize>,
     /// Turns that run at once.
     pub(crate) max_open_turns: Option<usize>,
+    /// Bytes of pictures that a thread's history holds.
+    pub(crate) max_picture_bytes: Option<usize>,
     /// Prompts that wait on one thread.
     pub(crate) max_queued_turns: Option<usize>,
     pub(crate) max_wait_sec: Option<u64>,

@@ -123,6 +123,8 @@ pub struct Limits {
     pub max_load_bytes: u64,
     /// Bytes of diffs of ended turns that are kept in memory, over all threads. What is on disk is not kept in memory.
     pub max_diff_bytes: usize,
+    /// Bytes of pictures, in base64, that a thread's history holds. Beyond it the oldest give way to text, down to half.
+    pub max_picture_bytes: usize,
     /// Prompts waiting on one thread behind its running turn; steering text counts too.
     pub max_queued_turns: usize,
     /// Bytes of one prompt.
@@ -153,6 +155,7 @@ impl Default for Limits {
             history_max_bytes_per_principal: None,
             max_load_bytes: 256 << 20,
             max_diff_bytes: 64 << 20,
+            max_picture_bytes: 32 << 20,
             max_queued_turns: 64,
             max_prompt_bytes: 8 << 20,
             max_queued_bytes: 32 << 20,

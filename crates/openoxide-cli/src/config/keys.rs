@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 /// Every key, dotted; `*` stands for one name of the user's, and a last `**` for whatever follows.
-pub(crate) const KNOWN: [&str; 58] = [
+pub(crate) const KNOWN: [&str; 59] = [
     "approval_policy",
     "compact_prompt",
     "history.max_age_days",
@@ -22,6 +22,7 @@ pub(crate) const KNOWN: [&str; 58] = [
     "mcp_server.max_approval",
     "mcp_server.max_diff_bytes",
     "mcp_server.max_open_turns",
+    "mcp_server.max_picture_bytes",
     "mcp_server.max_queued_turns",
     "mcp_server.max_sandbox",
     "mcp_server.max_threads",

@@ -108,6 +108,17 @@ impl Thread {
         }
     }
 
+    /// Lets text take the place of the oldest pictures, where the history holds too many bytes of them.
+    pub(crate) fn bound_pictures(&self) {
+        let max = self.core.config.limits.max_picture_bytes;
+        if let Some(items) = crate::turn::without_oldest_pictures(&self.history(), max) {
+            // Item for item, so what belongs to ended turns stays the same.
+            let finished_len = lock(&self.state).finished_len;
+            self.replace_history(items);
+            lock(&self.state).finished_len = finished_len;
+        }
+    }
+
     /// Lets another history take the place of this one.
     pub(crate) fn replace_history(&self, items: Vec<Arc<HistoryItem>>) {
         let checkpoint = lock(&self.state).checkpoint(&self.core.kept_diffs);
