@@ -71,6 +71,8 @@ pub(crate) struct HistoryTable {
     pub(crate) max_age_days: Option<u64>,
     /// Bytes of all threads; the oldest are deleted beyond it.
     pub(crate) max_bytes: Option<u64>,
+    /// Bytes of the threads of one owner; that owner's oldest are deleted beyond it.
+    pub(crate) max_bytes_per_principal: Option<u64>,
     /// Bytes of a thread that are read to load it.
     pub(crate) max_load_bytes: Option<u64>,
 }
@@ -107,10 +109,14 @@ pub(crate) struct McpServerTable {
     pub(crate) abandoned_turn_sec: Option<u64>,
     /// Threads in memory.
     pub(crate) max_threads: Option<usize>,
+    /// Bytes of diffs that are kept in memory.
+    pub(crate) max_diff_bytes: Option<usize>,
     /// Turns that run at once.
     pub(crate) max_open_turns: Option<usize>,
     /// Bytes of the prompts of turns that wait or run.
     pub(crate) max_open_prompt_bytes: Option<usize>,
+    /// Bytes of pictures that a thread's history holds.
+    pub(crate) max_picture_bytes: Option<usize>,
     /// Prompts that wait on one thread.
     pub(crate) max_queued_turns: Option<usize>,
     pub(crate) max_wait_sec: Option<u64>,

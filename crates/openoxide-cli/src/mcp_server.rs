@@ -6,9 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use openoxide_core::{
-    ApprovalPolicy, Ceiling, Config as CoreConfig, Interruption, JsonlStore, SandboxMode, ThreadManager, expire,
-};
+use openoxide_core::{ApprovalPolicy, Ceiling, Config as CoreConfig, Interruption, SandboxMode, ThreadManager};
 use openoxide_mcp_server::{ApprovalStrategy, HttpConfig, OnEof, Server, ServerConfig, serve};
 use openoxide_sandbox::Launcher;
 
@@ -17,16 +15,10 @@ mod http;
 
 use crate::Global;
 use crate::config::ceiling::{self, Limits};
-use crate::config::{Config, Fallback, HistoryTable, Persistence};
+use crate::config::{Config, Fallback, Persistence};
 use crate::rules_cmd::parse_policy;
 use crate::sandbox_cmd::parse_mode;
 use crate::watchdog::{Input, Watchdog};
-
-/// From the start to the first look for threads that are too old.
-const EXPIRY_DELAY: Duration = Duration::from_secs(5);
-
-/// From one look to the next.
-const EXPIRY_ROUND: Duration = Duration::from_secs(6 * 3600);
 
 /// How long a client may read nothing while its queue is full, where the configuration does not say.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -173,19 +165,25 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         if let Some(seconds) = config.mcp_server.abandoned_turn_sec {
             core.limits.abandoned_turn = (seconds > 0).then(|| Duration::from_secs(seconds));
         }
+        let history = &config.history;
+        core.limits.history_max_age =
+            history.max_age_days.map(|days| Duration::from_secs(days.saturating_mul(24 * 3600)));
+        core.limits.history_max_bytes = history.max_bytes;
+        core.limits.history_max_bytes_per_principal = history.max_bytes_per_principal;
         core.limits.max_load_bytes = config.history.max_load_bytes.unwrap_or(core.limits.max_load_bytes);
         core.limits.max_threads = config.mcp_server.max_threads.unwrap_or(core.limits.max_threads);
+        core.limits.max_diff_bytes = config.mcp_server.max_diff_bytes.unwrap_or(core.limits.max_diff_bytes);
         core.limits.max_open_turns = config.mcp_server.max_open_turns.unwrap_or(core.limits.max_open_turns);
         core.limits.max_open_prompt_bytes =
             config.mcp_server.max_open_prompt_bytes.unwrap_or(core.limits.max_open_prompt_bytes);
         core.limits.share_percent = config.mcp_server.principal_share_percent.unwrap_or(core.limits.share_percent);
         let listener = args.http.config(&config.mcp_server)?;
         core.limits.owners = listener.as_ref().map_or(1, HttpConfig::principals);
+        core.limits.max_picture_bytes = config.mcp_server.max_picture_bytes.unwrap_or(core.limits.max_picture_bytes);
         core.limits.max_queued_turns = config.mcp_server.max_queued_turns.unwrap_or(core.limits.max_queued_turns);
         if let Some(seconds) = config.mcp_server.approval_timeout_sec {
             core.approval_timeout = Duration::from_secs(seconds);
         }
-        expire_later(&core, &config.history);
         let manager = ThreadManager::new(core);
         let configured = config.mcp_server.max_wait_sec.map(|seconds| match seconds {
             0 => Duration::MAX,
@@ -247,27 +245,4 @@ fn on_trace() -> Option<fn(&tracing::Span, &openoxide_mcp_server::TraceContext)>
     return Some(crate::otel::continue_trace);
     #[cfg(not(feature = "otel"))]
     None
-}
-
-/// Deletes what is older or more than is to be kept, when nobody waits for an answer.
-fn expire_later(core: &CoreConfig, history: &HistoryTable) {
-    let Some(home) = core.home.clone() else { return };
-    let age = history.max_age_days.map(|days| Duration::from_secs(days.saturating_mul(24 * 3600)));
-    let bytes = history.max_bytes;
-    if age.is_none() && bytes.is_none() {
-        return;
-    }
-    tokio::spawn(async move {
-        loop {
-            tokio::time::sleep(EXPIRY_DELAY).await;
-            let home = home.clone();
-            let done = tokio::task::spawn_blocking(move || expire(&JsonlStore::new(&home), age, bytes)).await;
-            match done {
-                Ok(Ok(0)) | Err(_) => {}
-                Ok(Ok(count)) => tracing::info!("{count} threads were older or more than is kept, and are deleted"),
-                Ok(Err(error)) => tracing::warn!("old threads could not be deleted: {error}"),
-            }
-            tokio::time::sleep(EXPIRY_ROUND).await;
-        }
-    });
 }

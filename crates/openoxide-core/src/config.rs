@@ -121,8 +121,19 @@ pub struct Limits {
     pub abandoned_turn: Option<Duration>,
     /// How long a thread stays in memory that nobody uses; none for ever. What is not kept on disk is lost with it.
     pub idle_thread: Option<Duration>,
+    /// How long a thread stays on disk that nobody uses; none for ever.
+    pub history_max_age: Option<Duration>,
+    /// Bytes of all rollouts together. Beyond it the oldest threads of the owner with the most bytes are deleted.
+    pub history_max_bytes: Option<u64>,
+    /// Bytes of the rollouts of one owner. Beyond it that owner's oldest threads are deleted, and where that does not do,
+    /// its next turn is refused.
+    pub history_max_bytes_per_principal: Option<u64>,
     /// Bytes of a rollout that are read to load its thread.
     pub max_load_bytes: u64,
+    /// Bytes of diffs of ended turns that are kept in memory, over all threads. What is on disk is not kept in memory.
+    pub max_diff_bytes: usize,
+    /// Bytes of pictures, in base64, that a thread's history holds. Beyond it the oldest give way to text, down to half.
+    pub max_picture_bytes: usize,
     /// Prompts waiting on one thread behind its running turn; steering text counts too.
     pub max_queued_turns: usize,
     /// Bytes of one prompt.
@@ -151,7 +162,12 @@ impl Default for Limits {
             share_percent: DEFAULT_SHARE_PERCENT,
             abandoned_turn: Some(Duration::from_secs(24 * 3600)),
             idle_thread: Some(Duration::from_secs(30 * 60)),
+            history_max_age: None,
+            history_max_bytes: None,
+            history_max_bytes_per_principal: None,
             max_load_bytes: 256 << 20,
+            max_diff_bytes: 64 << 20,
+            max_picture_bytes: 32 << 20,
             max_queued_turns: 64,
             max_prompt_bytes: 8 << 20,
             max_queued_bytes: 32 << 20,

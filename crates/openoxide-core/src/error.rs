@@ -213,6 +213,16 @@ pub enum CoreError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The rollouts of an owner take more than they may, and none of them can be deleted.
+    #[error(
+        "the threads of this caller take {used} bytes on disk, and {max} are allowed (history.max_bytes_per_principal)"
+    )]
+    HistoryFull {
+        /// Bytes they take.
+        used: u64,
+        /// Bytes they may take.
+        max: u64,
+    },
     /// No turn of the thread, or not the one named, has changed anything.
     #[error("thread {id} has no such turn that changed files")]
     NothingToUndo {
@@ -288,6 +298,7 @@ impl CoreError {
             | Self::QueueFull { .. }
             | Self::TooManyThreads { .. }
             | Self::TooManyTurns { .. }
+            | Self::HistoryFull { .. }
             | Self::Ending
             | Self::TooManyPromptBytes { .. }
             | Self::Rollout { .. } => ErrorKind::Unavailable,
@@ -323,6 +334,10 @@ impl CoreError {
             Self::QueueFull { .. } => "wait for a turn of the thread to end, or interrupt it",
             Self::TooManyTurns { .. } | Self::TooManyPromptBytes { .. } => {
                 "wait for one to end, and send the prompt again"
+            }
+            Self::HistoryFull { .. } => {
+                "delete what is no longer needed (`openoxide threads delete ID`), or have the operator of this server allow \
+                 more"
             }
             Self::TooManyThreads { .. } => "close a thread that is no longer needed",
             Self::CwdUnusable { .. } | Self::CwdNotADirectory { .. } => "name an existing directory",

@@ -24,6 +24,10 @@ pub(crate) const CRASHED_NOTE: &str = "<turn_interrupted>\nThe program ended whi
 pub(crate) const REMADE_NOTE: &str = "<directory_remade>\nThe thread's directory was removed and made anew since the turn \
      before this. What was read of it may not hold any more: look again before building on it.\n</directory_remade>";
 
+/// What stands in the history for a picture that was given up.
+pub(crate) const PICTURE_NOTE: &str = "<picture_removed>\nA picture stood here. It was removed since the conversation has too \
+     many bytes of pictures; look at its file again where it is needed.\n</picture_removed>";
+
 /// How the note begins that a thread goes on in another directory.
 const MOVED_BEGIN: &str = "<directory_changed>\n";
 
@@ -81,6 +85,7 @@ pub(crate) fn is_ours(text: &str) -> bool {
         "# AGENTS.md instructions for ",
         "<turn_interrupted>",
         "<directory_remade>",
+        "<picture_removed>",
         MOVED_BEGIN,
     ]
     .iter()

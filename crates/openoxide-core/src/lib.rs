@@ -20,6 +20,7 @@ mod files;
 mod ids;
 mod instructions;
 mod interruption;
+mod kept_diffs;
 mod path_text;
 mod protocol;
 mod rollout;
@@ -51,9 +52,10 @@ pub use protocol::*;
 pub use rollout::{
     Damage, EventRecord, FORMAT, Fate, Holder, JsonlStore, Opened, Overrides, Reading, RolloutItem, RolloutLine,
     SessionMeta, Stamp, StoredThread, Syncer, ThreadStore, ThreadSummary, ThreadWriter, TurnContext, TurnStatusRecord,
-    expire, summaries,
+    summaries,
 };
 pub use shares::{Exceeded, Held, Shares, share_of};
+pub use temporary::remove_temporary;
 pub use thread::{Attachment, Snapshot, Thread};
 pub use thread_manager::{Entrance, PageCursor, Pass, ThreadManager, Ticket, fork_rollout};
 pub use transcript::{Transcript, TranscriptEntry};

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-pub use self::expiry::expire;
+pub(crate) use self::expiry::DiskUse;
 pub(crate) use self::index::{Listing, owner_of};
 pub use self::index::{ThreadSummary, summaries};
 pub use self::jsonl::JsonlStore;
@@ -251,6 +251,9 @@ pub enum EventRecord {
         files_changed: Vec<PathBuf>,
         /// What the patches changed.
         diff: Option<String>,
+        /// Bytes of the diff, where it stands in an earlier record of the same turn's end and not here; else 0.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        diff_bytes: usize,
         /// Tokens spent.
         usage: Usage,
         /// Milliseconds.
@@ -285,9 +288,23 @@ impl EventRecord {
             content: result.content.clone(),
             files_changed: result.files_changed.clone(),
             diff: result.diff.clone(),
+            diff_bytes: 0,
             usage: result.usage,
             duration_ms: result.duration_ms,
             denials: result.denials.clone(),
         }
     }
+
+    /// The same where the diff, of so many bytes, is in an earlier record.
+    pub(crate) fn with_diff_elsewhere(mut self, bytes: usize) -> Self {
+        if let Self::TurnEnded { diff_bytes, .. } = &mut self {
+            *diff_bytes = bytes;
+        }
+        self
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(bytes: &usize) -> bool {
+    *bytes == 0
 }

@@ -1,5 +1,6 @@
 //! A thread's own directory for temporary files: `openoxide-<thread>` in the server's, for its user alone. It is made for
-//! the first command, found again by the thread's id, and removed when the thread is closed or expires.
+//! the first command, found again by the thread's id, and removed when the server that has the thread ends, and when the
+//! thread expires or is deleted.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,8 +50,9 @@ fn make(place: &Path) -> io::Result<()> {
     Err(io::Error::other("something of that name is there which is not the user's own directory of mode 0700"))
 }
 
-/// Removes what a thread has left there. Links are removed and not followed. Blocks on the disk.
-pub(crate) fn remove(surroundings: &Surroundings, id: ThreadId) {
+/// Removes what a thread has left in its own directory for temporary files. Links are removed and not followed. Blocks on
+/// the disk.
+pub fn remove_temporary(surroundings: &Surroundings, id: ThreadId) {
     let place = place(surroundings, id);
     match std::fs::remove_dir_all(&place) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -75,9 +77,9 @@ mod tests {
         std::fs::create_dir(place.join("deep")).unwrap();
         std::fs::write(dir.path().join("kept"), "").unwrap();
         std::os::unix::fs::symlink(dir.path(), place.join("deep/link")).unwrap();
-        remove(&surroundings, id);
+        remove_temporary(&surroundings, id);
         assert!(!place.exists() && dir.path().join("kept").exists());
-        remove(&surroundings, id);
+        remove_temporary(&surroundings, id);
         std::os::unix::fs::symlink(dir.path(), &place).unwrap();
         assert!(make(&place).is_err(), "a link");
         std::fs::remove_file(&place).unwrap();

@@ -8,6 +8,7 @@ mod faults;
 mod lasting;
 mod listing;
 mod reading;
+mod shares;
 mod sharing;
 mod support;
 mod turns;

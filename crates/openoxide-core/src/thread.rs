@@ -22,7 +22,7 @@ use crate::events::{EventReceiver, Hub, lock};
 use crate::rollout::{EventRecord, Rollout, RolloutItem};
 use crate::sessions::Sessions;
 use crate::thread_manager::{Core, Owner, ThreadManager};
-use crate::thread_state::{Queued, Running, State, Steer, TurnControl};
+use crate::thread_state::{KeptResult, Queued, Running, State, Steer, TurnControl};
 use crate::turn::turns;
 use crate::{
     ApprovalRequest, CoreError, Event, Held, Interruption, Op, SteerId, Submitted, ThreadConfig, ThreadId, TurnId,
@@ -65,7 +65,7 @@ pub struct Snapshot {
     pub queued: Vec<TurnId>,
     /// Questions that wait for a decision, oldest first.
     pub pending: Vec<Arc<ApprovalRequest>>,
-    /// The result of the turn that ended last.
+    /// The result of the turn that ended last, without its diff; see [`Thread::result_of`].
     pub last: Option<Arc<TurnResult>>,
     /// Whether the thread was shut down.
     pub closed: bool,
@@ -188,9 +188,49 @@ impl Thread {
         }
     }
 
-    /// The result of a turn that ended; kept for the last few turns of the thread.
+    /// The result of a turn that ended, without its diff; kept for the last few turns of the thread.
+    pub fn kept_result(&self, turn_id: TurnId) -> Option<Arc<TurnResult>> {
+        lock(&self.state).kept_result(turn_id).map(|kept| Arc::clone(&kept.result))
+    }
+
+    /// The same with its diff, which is read back from the disk where the thread is kept there: it blocks for as long as
+    /// that takes. Where the diff cannot be had any more the result's warnings say so.
     pub fn result_of(&self, turn_id: TurnId) -> Option<Arc<TurnResult>> {
-        lock(&self.state).results.iter().find(|result| result.turn_id == turn_id).cloned()
+        let kept = lock(&self.state).kept_result(turn_id)?.clone();
+        if kept.diff_bytes == 0 {
+            return Some(kept.result);
+        }
+        if let Some(whole) = self.core.kept_diffs.find(turn_id) {
+            return Some(whole);
+        }
+        let elsewhere = lock(&self.rollout).elsewhere();
+        let mut result = (*kept.result).clone();
+        let why = match elsewhere.map(|(store, _)| store.diff_of(self.id, turn_id, kept.at)) {
+            Some(Ok(Some(diff))) => {
+                result.diff = Some(diff);
+                return Some(Arc::new(result));
+            }
+            Some(Ok(None)) => "the thread's file has lost it".to_owned(),
+            Some(Err(error)) => format!("the thread's file cannot be read: {error}"),
+            None => format!(
+                "the diffs of all threads in memory may have {} bytes together (mcp_server.max_diff_bytes)",
+                self.core.kept_diffs.max_bytes()
+            ),
+        };
+        result.warnings.push(format!("the diff of this turn, {} bytes, is not there any more: {why}", kept.diff_bytes));
+        Some(Arc::new(result))
+    }
+
+    /// Keeps a result for those who ask later, and its diff where the disk does not have it. `at` is where its line begins
+    /// in the rollout.
+    fn keep_result(&self, state: &mut State, result: &Arc<TurnResult>, at: u64, is_written: bool) {
+        let is_on_disk = is_written && lock(&self.rollout).is_begun();
+        if result.diff.is_some() && !is_on_disk {
+            self.core.kept_diffs.keep(self.config.owner.clone(), Arc::clone(result));
+        }
+        if let Some(oldest) = state.keep_result(KeptResult::of(result, Some(at))) {
+            self.core.kept_diffs.forget(oldest.result.turn_id);
+        }
     }
 
     /// The questions that wait for a decision, oldest first.
@@ -204,7 +244,7 @@ impl Thread {
             started_at: state.running.as_ref().map(|running| running.started.into_std()),
             queued: state.queue.iter().map(|queued| queued.turn_id).collect(),
             pending: state.pending.iter().map(|pending| Arc::clone(&pending.request)).collect(),
-            last: state.results.back().cloned(),
+            last: state.results.back().map(|kept| Arc::clone(&kept.result)),
             closed: state.closed.is_some(),
         };
         let events = self.hub.subscribe();
@@ -295,6 +335,7 @@ impl Thread {
             false => None,
         };
         let place = place.transpose().map_err(|exceeded| CoreError::TooManyTurns { exceeded })?;
+        self.check_disk()?;
         // Whoever is told of the thread finds it on disk.
         lock(&self.rollout).begin().map_err(|source| CoreError::Rollout { id: self.id, source })?;
         let turn_id = TurnId::new();
@@ -305,6 +346,14 @@ impl Thread {
             runtime.spawn(turns::run_turns(Arc::clone(self), started));
         }
         Ok(Submitted::Turn(turn_id))
+    }
+
+    /// Whether the owner's quota on disk has room for another turn.
+    pub(crate) fn check_disk(&self) -> Result<(), CoreError> {
+        match &self.core.disk_use {
+            Some(disk_use) if !lock(&self.rollout).is_ephemeral() => disk_use.check(&self.config.owner),
+            _ => Ok(()),
+        }
     }
 
     /// Begins the turn that has waited longest, in a place among those that run.
@@ -356,7 +405,7 @@ impl Thread {
             warnings: Vec::new(),
         });
         let is_written = lock(&self.rollout).append(&RolloutItem::EventMsg(EventRecord::turn_ended(&result)));
-        state.keep_result(Arc::clone(&result));
+        self.keep_result(state, &result, 0, is_written);
         if !is_written {
             self.not_written(state);
         }
@@ -410,13 +459,19 @@ impl Thread {
         let syncer = lock(&self.rollout).close();
         let thread = Arc::clone(&self);
         let last = move || {
-            crate::temporary::remove(thread.core.config.launcher.surroundings(), thread.id);
+            crate::remove_temporary(thread.core.config.launcher.surroundings(), thread.id);
             syncer.map(|syncer| syncer())
         };
         drop(tokio::task::spawn_blocking(last).await);
         if let Some(behind) = lock(&self.rollout).behind() {
             tracing::error!(thread = %self.id, why = behind.why, "the end of a thread could not be saved");
         }
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.core.kept_diffs.forget_thread(self.id);
     }
 }
 

@@ -2,34 +2,36 @@
 //! nobody uses, and ends them all.
 
 mod expired;
+mod fork;
+mod history;
 mod listing;
 mod opening;
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use openoxide_model::{HistoryItem, Role};
 use openoxide_sandbox::{SandboxMode, SandboxPolicy};
 
+pub use self::fork::fork_rollout;
 pub use self::listing::PageCursor;
 pub use self::opening::{Entrance, Pass, Ticket};
 use crate::changes::{Changes, ThreadChanges};
 use crate::context::Shell;
 use crate::directory::{ThreadDirectory, check_place};
 use crate::events::lock;
+use crate::kept_diffs::KeptDiffs;
 use crate::rollout::restore::{self, Restored};
-use crate::rollout::{FORMAT, JsonlStore, Rollout, RolloutItem, SessionMeta, SyncQueue, ThreadStore};
+use crate::rollout::{DiskUse, FORMAT, JsonlStore, Rollout, SessionMeta, SyncQueue, ThreadStore};
 use crate::runner::{Runner, UnderCeiling};
 use crate::thread::{Claim, SHUTDOWN_LIMIT, damage_sentence, failure, unreadable};
 use crate::thread_state::{ContextDue, State};
 use crate::tools::reading::ReadShares;
 use crate::tools::{Reach, Toolbox, Toolboxes};
 use crate::{
-    ApprovalPolicy, Config, CoreError, Interruption, Limits, RolloutLine, Shares, Thread, ThreadConfig, ThreadId,
-    Transcript, TurnId, instructions, share_of,
+    ApprovalPolicy, Config, CoreError, Interruption, Limits, Shares, Thread, ThreadConfig, ThreadId, Transcript,
+    share_of,
 };
 
 /// Whose a thread is; none where it belongs to nobody in particular.
@@ -54,6 +56,10 @@ pub(crate) struct Core {
     /// Makes rollouts durable.
     pub(crate) sync: Arc<SyncQueue>,
     store: Option<Arc<dyn ThreadStore>>,
+    /// Diffs that memory alone has.
+    pub(crate) kept_diffs: KeptDiffs,
+    /// What rollouts take; none where nothing bounds that.
+    pub(crate) disk_use: Option<DiskUse>,
 }
 
 impl Core {
@@ -108,6 +114,8 @@ pub struct ThreadManager {
     listings: listing::Listings,
     /// Whether the task that lets idle threads go has been started.
     is_tidied: AtomicBool,
+    /// Whether the task that deletes what is too old or too much has been started.
+    is_history_watched: AtomicBool,
     /// Set under the lock of `threads` when the end begins: no thread is added from then on.
     is_ending: AtomicBool,
     /// Threads that were closed and may still have a turn to end.
@@ -146,10 +154,12 @@ impl ThreadManager {
             reads: ReadShares::new(),
             changes: Changes::default(),
             sync: Arc::default(),
+            kept_diffs: KeptDiffs::new(config.limits.max_diff_bytes),
+            disk_use: store.as_ref().and_then(|store| DiskUse::of(store, &config.limits)),
             store,
             config,
         };
-        Arc::new_cyclic(|this| Self {
+        let manager = Arc::new_cyclic(|this| Self {
             core: Arc::new(core),
             threads: Mutex::new(HashMap::new()),
             lines: Arc::default(),
@@ -157,10 +167,13 @@ impl ThreadManager {
             expired: Mutex::default(),
             listings: listing::Listings::default(),
             is_tidied: AtomicBool::new(false),
+            is_history_watched: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             leaving: Mutex::default(),
             this: Weak::clone(this),
-        })
+        });
+        manager.watch_history();
+        manager
     }
 
     /// News of threads that are kept on disk, from now on: each that is begun, and each end of a turn.
@@ -398,8 +411,9 @@ impl ThreadManager {
         }
         threads.insert(id, Arc::clone(&thread));
         drop(threads);
-        lock(&self.expired).extend(left);
+        self.lost(left.into_iter().collect());
         self.tidy();
+        self.watch_history();
         Ok(thread)
     }
 
@@ -424,7 +438,7 @@ impl ThreadManager {
                 }
                 if let Some(limit) = idle {
                     let left = let_go(&mut lock(&manager.threads), limit);
-                    lock(&manager.expired).extend(left);
+                    manager.lost(left);
                 }
                 // The disk may take its time.
                 let behind = tokio::task::spawn_blocking(move || {
@@ -496,56 +510,4 @@ fn longest_idle(threads: &mut HashMap<ThreadId, Arc<Thread>>) -> Option<ThreadId
     let ranked = idle.map(|(id, thread)| (thread.config().read_only_tools, thread.unused_for(), *id));
     let id = ranked.max()?.2;
     threads.remove(&id).filter(|thread| thread.is_ephemeral()).map(|_| id)
-}
-
-/// Copies a thread as it is in its rollout, to a new one, whole or up to the end of a turn. The original may be in use, and
-/// may be damaged: what can be read is copied, without the instructions and limits of a first line that cannot. With `cwd`
-/// the new one goes on in that directory.
-///
-/// # Errors
-/// There is no such thread, turn or directory, or the disk fails.
-pub fn fork_rollout(
-    store: &dyn ThreadStore,
-    id: ThreadId,
-    turn: Option<TurnId>,
-    cwd: Option<&Path>,
-) -> Result<ThreadId, CoreError> {
-    let directory = cwd.map(|cwd| ThreadDirectory::resolve(Path::new("/"), cwd)).transpose()?;
-    let failed = |source: std::io::Error| failure(store, id, source);
-    let reading = store.read(id).map_err(failed)?;
-    let mut lines = reading.lines;
-    if !matches!(lines.first().map(|line| &line.item), Some(RolloutItem::SessionMeta(_))) {
-        let meta = restore::salvaged_meta(id, &lines).ok_or(CoreError::ThreadDamaged { id })?;
-        lines.insert(0, RolloutLine::now(RolloutItem::SessionMeta(meta)));
-    }
-    let lines = match turn {
-        Some(turn_id) => restore::up_to(lines, turn).ok_or(CoreError::TurnNotFound { id, turn_id })?,
-        None => lines,
-    };
-    let fork = ThreadId::new();
-    let mut writer = store.lock(fork).map_err(failed)?;
-    for mut line in lines {
-        match &mut line.item {
-            RolloutItem::SessionMeta(meta) => {
-                (meta.id, meta.forked_from) = (fork, Some(id));
-                if let Some(directory) = &directory {
-                    directory.path().clone_into(&mut meta.cwd);
-                }
-            }
-            RolloutItem::TurnContext(context) => {
-                if let Some(directory) = &directory {
-                    directory.path().clone_into(&mut context.cwd);
-                    context.directory = Some(directory.id().as_str().to_owned());
-                }
-            }
-            _ => {}
-        }
-        writer.append_line(&line).map_err(failed)?;
-    }
-    if let Some(directory) = &directory {
-        let note = HistoryItem::Message { role: Role::User, text: instructions::moved_note(directory.path()) };
-        writer.append(&RolloutItem::ResponseItem(note.into())).map_err(failed)?;
-    }
-    writer.syncer().and_then(|sync| sync()).map_err(failed)?;
-    Ok(fork)
 }

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use crate::approvals::{Remembered, RememberedApproval};
 use crate::events::lock;
-use crate::rollout::TurnContext;
+use crate::kept_diffs::KeptDiffs;
+use crate::rollout::{EventRecord, TurnContext};
 use crate::thread_manager::Owner;
 use crate::{ApprovalRequest, Decider, Decision, Held, Interruption, SteerId, TurnId, TurnResult};
 
@@ -36,7 +37,7 @@ pub(crate) struct State {
     /// Questions of the turn under way.
     pub(crate) pending: Vec<Pending>,
     /// Results of the turns that ended last, oldest first.
-    pub(crate) results: VecDeque<Arc<TurnResult>>,
+    pub(crate) results: VecDeque<KeptResult>,
     /// What need not be asked again.
     pub(crate) remembered: Remembered,
     /// The id of the next item.
@@ -61,6 +62,47 @@ pub(crate) struct State {
     pub(crate) warnings: Vec<String>,
     /// What this turn's result is to warn of.
     pub(crate) turn_warnings: Vec<String>,
+}
+
+/// The result of an ended turn as a thread holds it: without its diff, which may be as long as the files it changed.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptResult {
+    /// Its diff is none.
+    pub(crate) result: Arc<TurnResult>,
+    /// Bytes of the diff it had; 0 where it had none.
+    pub(crate) diff_bytes: usize,
+    /// Where the line of the turn's end begins in the rollout, as far as that is known.
+    pub(crate) at: Option<u64>,
+}
+
+impl KeptResult {
+    /// What is kept of a result.
+    pub(crate) fn of(result: &TurnResult, at: Option<u64>) -> Self {
+        let diff_bytes = result.diff.as_ref().map_or(0, String::len);
+        // Field by field, so that the diff is not copied to be dropped.
+        let light = TurnResult {
+            thread_id: result.thread_id,
+            turn_id: result.turn_id,
+            status: result.status,
+            content: result.content.clone(),
+            files_changed: result.files_changed.clone(),
+            diff: None,
+            usage: result.usage,
+            thread_usage: result.thread_usage,
+            duration_ms: result.duration_ms,
+            denials: result.denials.clone(),
+            warnings: result.warnings.clone(),
+        };
+        Self { result: Arc::new(light), diff_bytes, at }
+    }
+
+    /// The record of the turn's end, with its diff where memory has it.
+    pub(crate) fn record(&self, diffs: &KeptDiffs) -> EventRecord {
+        match diffs.find(self.result.turn_id) {
+            Some(whole) => EventRecord::turn_ended(&whole),
+            None => EventRecord::turn_ended(&self.result).with_diff_elsewhere(self.diff_bytes),
+        }
+    }
 }
 
 /// What the model is told ahead of the next prompt.
@@ -184,11 +226,15 @@ impl State {
         self.queue.len() + self.running.as_ref().map_or(0, |running| running.steers.len())
     }
 
-    /// Keeps a result for those who ask later.
-    pub(crate) fn keep_result(&mut self, result: Arc<TurnResult>) {
-        if self.results.len() == KEPT_RESULTS {
-            self.results.pop_front();
-        }
-        self.results.push_back(result);
+    /// What is kept of the result of a turn.
+    pub(crate) fn kept_result(&self, turn_id: TurnId) -> Option<&KeptResult> {
+        self.results.iter().find(|kept| kept.result.turn_id == turn_id)
+    }
+
+    /// Keeps a result for those who ask later. Returns the one that is given up for it.
+    pub(crate) fn keep_result(&mut self, kept: KeptResult) -> Option<KeptResult> {
+        let oldest = if self.results.len() == KEPT_RESULTS { self.results.pop_front() } else { None };
+        self.results.push_back(kept);
+        oldest
     }
 }

@@ -28,6 +28,7 @@ use self::output::StopFlag;
 use crate::diff::{Before, TurnDiff};
 use crate::directory::Reader;
 use crate::events::lock;
+use crate::turn::PictureRoom;
 use crate::turn::step::{CallOutcome, Prepared, ToolCall, refused_item};
 use crate::{Event, ItemStatus, Thread, TurnId, TurnItemKind};
 
@@ -129,6 +130,8 @@ pub(crate) struct ToolContext {
     pub(crate) diff: Arc<Mutex<TurnDiff>>,
     /// Held while a command of the turn is made ready, so that commands start in the order of their calls.
     pub(crate) starts: Arc<tokio::sync::Mutex<()>>,
+    /// Room for the pictures of the response that the call is of.
+    pub(crate) pictures: Arc<PictureRoom>,
 }
 
 impl ToolContext {

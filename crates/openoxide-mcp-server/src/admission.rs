@@ -39,7 +39,7 @@ pub(crate) enum Admission {
     Place(Box<Place>),
     /// The answer is known already.
     Answer(Value),
-    /// The turn is over. Its result becomes an answer when there is room for one.
+    /// The turn is over; the result is without its diff. With it, it becomes an answer when there is room for one.
     Ended(Arc<Thread>, Arc<TurnResult>),
     /// Nowhere: the client does not want an answer any more.
     Cancelled,
@@ -307,7 +307,7 @@ pub(crate) fn retry(
     if snapshot.running == Some(turn) || snapshot.queued.contains(&turn) {
         return Admission::Place(Box::new(Place { thread, turn, attachment, began: true, steer: None }));
     }
-    match thread.result_of(turn) {
+    match thread.kept_result(turn) {
         Some(result) => Admission::Ended(thread, result),
         None => Admission::Answer(gone()),
     }

@@ -66,9 +66,15 @@ pub(crate) fn with_cut_diffs(changes: &[FileChange]) -> Vec<FileChange> {
     changes.iter().map(&mut cut).collect()
 }
 
+/// The result of a turn that ended, with its diff, which may have to be read from the disk.
+pub(crate) async fn whole(thread: &Arc<Thread>, turn: TurnId) -> Option<Arc<TurnResult>> {
+    let reading = Arc::clone(thread);
+    tokio::task::spawn_blocking(move || reading.result_of(turn)).await.unwrap_or_else(|_| thread.kept_result(turn))
+}
+
 /// The result of a turn whose thread was closed under it.
-pub(crate) fn cut_short(era: Era, thread: &Thread, turn: TurnId) -> Value {
-    match thread.result_of(turn) {
+pub(crate) async fn cut_short(era: Era, thread: &Arc<Thread>, turn: TurnId) -> Value {
+    match whole(thread, turn).await {
         Some(result) => ended(era, thread, &result),
         None => {
             let why = "The turn was interrupted: its thread was closed before it ended.";

@@ -68,7 +68,10 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
         match admission {
             Admission::Answer(answer) => End::Answer(answer),
             Admission::Cancelled => End::Cancelled,
-            Admission::Ended(thread, result) => End::Ended(thread, result),
+            Admission::Ended(thread, kept) => {
+                let result = output::whole(&thread, kept.turn_id).await.unwrap_or(kept);
+                End::Ended(thread, result)
+            }
             Admission::Place(place) if call.client.takes_tasks && call.era == Era::Modern && !call.is_codex => {
                 into_task(&connection, &call, *place, &open_request, binding).await
             }
@@ -195,7 +198,7 @@ impl<'a> Stay<'a> {
                 () = self.call.cancelled.notified() => return self.cancelled(visit),
                 event = events.next() => {
                     let Some(event) = event else {
-                        return End::Answer(output::cut_short(self.call.era, &self.thread, self.turn));
+                        return End::Answer(output::cut_short(self.call.era, &self.thread, self.turn).await);
                     };
                     if event.turn_id() != self.turn {
                         continue;

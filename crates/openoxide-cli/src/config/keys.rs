@@ -3,11 +3,12 @@
 use toml::de::{DeTable, DeValue};
 
 /// Every key, dotted; `*` stands for one name of the user's, and a last `**` for whatever follows.
-pub(crate) const KNOWN: [&str; 65] = [
+pub(crate) const KNOWN: [&str; 68] = [
     "approval_policy",
     "compact_prompt",
     "history.max_age_days",
     "history.max_bytes",
+    "history.max_bytes_per_principal",
     "history.max_load_bytes",
     "history.persistence",
     "max_steps",
@@ -26,8 +27,10 @@ pub(crate) const KNOWN: [&str; 65] = [
     "mcp_server.http.max_unauthenticated_per_peer",
     "mcp_server.idle_thread_sec",
     "mcp_server.max_approval",
+    "mcp_server.max_diff_bytes",
     "mcp_server.max_open_prompt_bytes",
     "mcp_server.max_open_turns",
+    "mcp_server.max_picture_bytes",
     "mcp_server.max_queued_turns",
     "mcp_server.max_sandbox",
     "mcp_server.max_threads",

@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use openoxide_core::{
-    JsonlStore, ThreadId, ThreadStore as _, ThreadSummary, Transcript, TurnId, fork_rollout, summaries, undo_turn,
-    visible_text,
+    JsonlStore, ThreadId, ThreadStore as _, ThreadSummary, Transcript, TurnId, fork_rollout, remove_temporary,
+    summaries, undo_turn, visible_text,
 };
 use serde_json::json;
 
@@ -153,9 +153,11 @@ pub(crate) fn run(args: ThreadsArgs) -> anyhow::Result<ExitCode> {
             from.move_to(id, to).map_err(|error| busy(&store, id, error))?;
         }
         What::Delete(args) => {
+            let surroundings = config::places(None).surroundings();
             for id in &args.ids {
                 let id = find(&store, id)?;
                 store.delete(id).map_err(|error| busy(&store, id, error))?;
+                remove_temporary(&surroundings, id);
             }
         }
     }

@@ -58,7 +58,7 @@ fn section(html: &mut String, entry: &TranscriptEntry) {
         TranscriptEntry::Approval { what, decision } => {
             write!(html, "<p>asked: <code>{}</code>: <strong>{}</strong></p>", escape(what), escape(decision))
         }
-        TranscriptEntry::Compacted => write!(html, "<p class=\"note\">the conversation was summed up here</p>"),
+        TranscriptEntry::Compacted => write!(html, "<p class=\"note\">what the model knows was shortened here</p>"),
         TranscriptEntry::End { turn, status, diff, tokens } => {
             if let Some(diff) = diff {
                 let _ = write!(html, "<pre>{}</pre>", coloured(diff));

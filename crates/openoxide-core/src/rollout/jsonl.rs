@@ -17,7 +17,7 @@ use time::macros::format_description;
 use super::lock::{self, ThreadLock};
 use super::writer::{JsonlWriter, create, stamp_of};
 use super::{Disk, Fate, Holder, Reading, RealDisk, Stamp, StoredThread, ThreadStore, ThreadWriter, read};
-use crate::ThreadId;
+use crate::{ThreadId, TurnId};
 
 /// How long a server may have a deleted thread in memory and still be told so.
 const DELETED_KNOWN: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -178,6 +178,14 @@ impl ThreadStore for JsonlStore {
 
     fn read(&self, id: ThreadId) -> io::Result<Reading> {
         read::whole(&File::open(self.path_of(id)?)?)
+    }
+
+    fn owner(&self, id: ThreadId) -> io::Result<Option<String>> {
+        read::owner(&File::open(self.path_of(id)?)?)
+    }
+
+    fn diff_of(&self, id: ThreadId, turn: TurnId, at: Option<u64>) -> io::Result<Option<String>> {
+        read::diff_of(&File::open(self.path_of(id)?)?, turn, at)
     }
 
     fn list(&self) -> io::Result<Vec<StoredThread>> {

@@ -107,6 +107,11 @@ impl Rollout {
         Some((Arc::clone(self.store.as_ref()?), self.seen?))
     }
 
+    /// Bytes on disk.
+    pub(crate) fn length(&self) -> u64 {
+        self.seen.map_or(0, |seen| seen.length)
+    }
+
     /// The first line.
     pub(crate) fn meta(&self) -> &SessionMeta {
         &self.meta

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use serde_json::Value;
 
 use super::{EventRecord, RolloutItem, RolloutLine};
-use crate::ThreadId;
+use crate::{ThreadId, TurnId};
 
 /// What was read of a rollout.
 #[derive(Debug, Default)]
@@ -145,6 +145,51 @@ pub(super) fn tail(file: &File, max_bytes: u64) -> io::Result<Reading> {
     let mut reading = lines.finish();
     reading.is_tail = true;
     Ok(reading)
+}
+
+/// The most bytes of a first line that are read for its owner.
+const FIRST_LINE: u64 = 64 << 20;
+
+/// Whose the rollout is, as its first line says.
+pub(super) fn owner(file: &File) -> io::Result<Option<String>> {
+    let mut line = Vec::new();
+    BufReader::new(file).take(FIRST_LINE).read_until(b'\n', &mut line)?;
+    match parse(line.strip_suffix(b"\n").unwrap_or(&line)) {
+        Parsed::Line(line) => match line.item {
+            RolloutItem::SessionMeta(meta) => Ok(meta.owner),
+            _ => Ok(None),
+        },
+        Parsed::Unknown | Parsed::Damaged(_) => Ok(None),
+    }
+}
+
+/// The diff of a turn, from a line of its end: the one that begins at `at`, or else any.
+pub(super) fn diff_of(file: &File, turn: TurnId, at: Option<u64>) -> io::Result<Option<String>> {
+    /// The time, the types and the turn's id, which come first.
+    const BEGINNING: usize = 256;
+    let id = turn.to_string();
+    let mut line = Vec::new();
+    for begin in at.into_iter().chain([0]) {
+        let mut file = file;
+        file.seek(SeekFrom::Start(begin))?;
+        let mut reader = BufReader::with_capacity(1 << 16, file);
+        while reader.read_until(b'\n', &mut line)? > 0 {
+            let beginning = &line[..line.len().min(BEGINNING)];
+            if has(beginning, b"\"type\":\"turn_ended\"")
+                && has(beginning, id.as_bytes())
+                && let Parsed::Line(found) = parse(line.strip_suffix(b"\n").unwrap_or(&line))
+                && let RolloutItem::EventMsg(EventRecord::TurnEnded { turn_id, diff: Some(diff), .. }) = found.item
+                && turn_id == turn
+            {
+                return Ok(Some(diff));
+            }
+            line.clear();
+            if begin > 0 {
+                break;
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Bytes that tell what a line is: the time of writing and the types come first.

@@ -6,7 +6,7 @@ use openoxide_model::{HistoryItem, Role, Usage};
 
 use super::{EventRecord, RolloutItem, RolloutLine, SessionMeta, TurnContext, TurnStatusRecord};
 use crate::approvals::{Remembered, RememberedApproval};
-use crate::thread_state::KEPT_RESULTS;
+use crate::thread_state::{KEPT_RESULTS, KeptResult};
 use crate::{ThreadId, TurnId, TurnResult, TurnStatus, instructions};
 
 /// What a thread was.
@@ -20,7 +20,7 @@ pub(crate) struct Restored {
     /// The same, as it was written.
     pub(crate) granted: Vec<RememberedApproval>,
     /// The turns that ended last, oldest first.
-    pub(crate) results: Vec<TurnResult>,
+    pub(crate) results: Vec<KeptResult>,
     /// Tokens of all turns.
     pub(crate) usage: Usage,
     /// A turn that began and never ended: the program was killed in it.
@@ -76,7 +76,7 @@ impl Restored {
                 (self.usage, self.results) = (usage_before, Vec::new());
                 results.into_iter().for_each(|result| self.take_end(result));
                 remembered.into_iter().for_each(|approval| self.grant(approval));
-                let is_over = self.results.iter().any(|result| result.turn_id == context.turn_id);
+                let is_over = self.results.iter().any(|kept| kept.result.turn_id == context.turn_id);
                 let begins = self.history.len();
                 self.cut_off = (!is_over).then_some(CutOff { turn_id: context.turn_id, begins });
                 self.context = Some(context);
@@ -93,16 +93,17 @@ impl Restored {
     }
 
     fn take_end(&mut self, record: EventRecord) {
-        let Some(mut result) = result_of(self.meta.id, record) else { return };
+        let Some((mut result, diff_bytes)) = result_of(self.meta.id, record) else { return };
         if self.cut_off.is_some_and(|turn| turn.turn_id == result.turn_id) {
             self.cut_off = None;
         }
         self.usage += result.usage;
         result.thread_usage = self.usage;
-        self.keep(result);
+        let kept = KeptResult::of(&result, None);
+        self.keep(KeptResult { diff_bytes: kept.diff_bytes.max(diff_bytes), ..kept });
     }
 
-    fn keep(&mut self, result: TurnResult) {
+    fn keep(&mut self, result: KeptResult) {
         if self.results.len() == KEPT_RESULTS {
             self.results.remove(0);
         }
@@ -119,8 +120,9 @@ impl Restored {
         if is_finished && turn.begins < self.history.len() {
             self.history.pop();
         }
-        if let Some(result) = self.results.last_mut() {
-            result.content = "how this turn ended is not known: its end is missing in the rollout".to_owned();
+        if let Some(kept) = self.results.last_mut() {
+            Arc::make_mut(&mut kept.result).content =
+                "how this turn ended is not known: its end is missing in the rollout".to_owned();
         }
     }
 
@@ -136,18 +138,29 @@ impl Restored {
             self.history.push(item);
         }
         lines.push(RolloutItem::EventMsg(EventRecord::turn_ended(&result)));
-        self.keep(result);
+        self.keep(KeptResult::of(&result, None));
         lines
     }
 }
 
-/// A turn's result, from the record of its end. Tokens of the thread are not part of that.
-fn result_of(id: ThreadId, record: EventRecord) -> Option<TurnResult> {
-    let EventRecord::TurnEnded { turn_id, status, content, files_changed, diff, usage, duration_ms, denials } = record
+/// A turn's result, from the record of its end, and the bytes of a diff that is elsewhere. Tokens of the thread are not
+/// part of that.
+fn result_of(id: ThreadId, record: EventRecord) -> Option<(TurnResult, usize)> {
+    let EventRecord::TurnEnded {
+        turn_id,
+        status,
+        content,
+        files_changed,
+        diff,
+        diff_bytes,
+        usage,
+        duration_ms,
+        denials,
+    } = record
     else {
         return None;
     };
-    Some(TurnResult {
+    let result = TurnResult {
         thread_id: id,
         turn_id,
         status: match status {
@@ -163,7 +176,8 @@ fn result_of(id: ThreadId, record: EventRecord) -> Option<TurnResult> {
         duration_ms,
         denials,
         warnings: Vec::new(),
-    })
+    };
+    Some((result, diff_bytes))
 }
 
 /// What stands for the end of a turn that a crash has ended: what is to be told to the model, and the result.
@@ -257,6 +271,7 @@ mod tests {
             content: content.to_owned(),
             files_changed: Vec::new(),
             diff: None,
+            diff_bytes: 0,
             usage: Usage { input_tokens: 5, ..Usage::default() },
             duration_ms: 1,
             denials: Vec::new(),
@@ -285,7 +300,10 @@ mod tests {
         let restored = restore(lines[..5].to_vec()).unwrap();
         assert_eq!(restored.history.len(), 2);
         assert_eq!((restored.results.len(), restored.usage.input_tokens), (1, 5));
-        assert_eq!((restored.results[0].turn_id, restored.results[0].content.as_str()), (turns[0], "re: one"));
+        assert_eq!(
+            (restored.results[0].result.turn_id, restored.results[0].result.content.as_str()),
+            (turns[0], "re: one")
+        );
         assert!(restored.cut_off.is_none() && restored.context.unwrap().model == "m");
     }
 
@@ -316,7 +334,7 @@ mod tests {
         );
         assert!(matches!(&*restored.history[5], HistoryItem::Message { text, .. } if instructions::is_ours(text)));
         assert!(restored.cut_off.is_none());
-        let ends: Vec<_> = restored.results.iter().map(|result| (result.turn_id, result.status)).collect();
+        let ends: Vec<_> = restored.results.iter().map(|kept| (kept.result.turn_id, kept.result.status)).collect();
         let (done, open) = (TurnStatus::Completed, TurnStatus::Interrupted);
         assert_eq!(ends, [(turns[0], done), (turns[1], open), (third, done)]);
         // A turn that was finished and has only lost its last line does not count as interrupted for the model.

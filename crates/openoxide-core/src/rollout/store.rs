@@ -7,7 +7,7 @@ use openoxide_display::visible_text;
 use serde::{Deserialize, Serialize};
 
 use super::{Reading, RolloutItem, RolloutLine};
-use crate::ThreadId;
+use crate::{ThreadId, TurnId};
 
 /// A thread that a store holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,6 +108,13 @@ pub trait ThreadStore: Send + Sync {
 
     /// The same, with what is damaged.
     fn read(&self, id: ThreadId) -> io::Result<Reading>;
+
+    /// Whose a thread is, as its first line says; none where it says nothing.
+    fn owner(&self, id: ThreadId) -> io::Result<Option<String>>;
+
+    /// The diff of a turn, from the record of its end, which is looked for at a place first where that is given. None
+    /// where no record has it.
+    fn diff_of(&self, id: ThreadId, turn: TurnId, at: Option<u64>) -> io::Result<Option<String>>;
 
     /// The threads there are, newest first.
     fn list(&self) -> io::Result<Vec<StoredThread>>;

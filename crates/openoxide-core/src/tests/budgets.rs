@@ -132,3 +132,34 @@ async fn a_picture_comes_after_the_last_output_and_only_models_that_see_are_offe
     blind.ended().await;
     assert!(!bench.model.tools.lock().unwrap().contains(&"view_image".to_owned()));
 }
+
+#[tokio::test]
+async fn pictures_beyond_the_bound_give_way_to_text_once_and_the_rest_of_the_beginning_stays() {
+    let home = tempfile::tempdir().unwrap();
+    let look = || Say::Calls(vec![("view_image", serde_json::json!({ "path": "a.png" }).to_string())]);
+    let bench = Bench::with((0..7).map(|_| look()).collect(), |config| {
+        config.home = Some(home.path().to_path_buf());
+        config.limits.max_picture_bytes = 4000;
+    });
+    // 1000 bytes in base64.
+    std::fs::write(bench.cwd().join("a.png"), [b"\x89PNG\r\n\x1a\n".as_slice(), &[0; 742]].concat()).unwrap();
+    let config = ThreadConfig { model: "gpt-5.2".to_owned(), ..bench.manager.config().thread_defaults() };
+    let mut thread = Watched::new(bench.manager.start_thread(config).unwrap());
+    thread.prompt("look");
+    assert_eq!(thread.ended().await.status, TurnStatus::Completed);
+    {
+        let requests = bench.model.requests.lock().unwrap();
+        let pictures = |items: &Vec<std::sync::Arc<HistoryItem>>| {
+            items.iter().filter(|item| matches!(&***item, HistoryItem::Image { .. })).count()
+        };
+        assert_eq!(requests.iter().map(pictures).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 2, 3, 4]);
+        let changed = requests.windows(2).filter(|two| two[1][..two[0].len()] != two[0][..]).count();
+        assert_eq!(changed, 1, "the beginning changes once");
+        assert!(requests[5].iter().any(|item| short(item) == "<picture_removed>"));
+    }
+    // It is loaded as it was.
+    let (id, history) = (thread.thread.id(), thread.history());
+    drop(thread);
+    let again = Bench::with(Vec::new(), |config| config.home = Some(home.path().to_path_buf()));
+    assert_eq!(Watched::new(again.manager.get_or_load(id).unwrap()).history(), history);
+}

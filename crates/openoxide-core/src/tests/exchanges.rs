@@ -74,6 +74,7 @@ impl House {
 
     fn context(&self) -> ToolContext {
         ToolContext {
+            pictures: Arc::new(crate::turn::PictureRoom::new(1 << 20)),
             thread: Arc::clone(&self.thread),
             turn_id: TurnId::new(),
             call_id: "c".to_owned(),

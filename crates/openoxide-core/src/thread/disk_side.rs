@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::Thread;
 use crate::events::lock;
+use crate::kept_diffs::KeptDiffs;
 use crate::rollout::restore::{self, Restored};
 use crate::rollout::{Damage, EventRecord, Fate, Reading, RolloutItem, Stamp, ThreadStore, ThreadWriter, TurnContext};
 use crate::thread_state::{ContextDue, State};
@@ -77,7 +78,10 @@ impl Thread {
         let writer = match store.claim(id) {
             Ok(writer) => writer,
             Err(error) if error.kind() == io::ErrorKind::NotFound => match store.fate(id) {
-                Fate::Deleted => return Err(self.is_gone(CoreError::ThreadNotFound { id })),
+                Fate::Deleted => {
+                    crate::remove_temporary(self.core.config.launcher.surroundings(), id);
+                    return Err(self.is_gone(CoreError::ThreadNotFound { id }));
+                }
                 Fate::Archived => return Err(self.is_gone(CoreError::ThreadArchived { id })),
                 Fate::Lost => return Ok(Found::Nothing(store.lock(id).map_err(|error| failure(store, id, error))?)),
             },
@@ -116,7 +120,7 @@ impl Thread {
         let mut state = lock(&self.state);
         let mut rollout = lock(&self.rollout);
         rollout.install(writer);
-        let missing = missing_on_disk(&state, &disk);
+        let missing = missing_on_disk(&state, &disk, &self.core.kept_diffs);
         let lines = if missing.is_empty() {
             let lines = disk.close_cut_off();
             state.adopt(disk);
@@ -145,7 +149,8 @@ impl Thread {
         for item in state.history.iter() {
             rollout.append(&RolloutItem::ResponseItem(Arc::clone(item)));
         }
-        for line in state.beside_history().into_iter().chain(state.checkpoint()) {
+        let diffs = &self.core.kept_diffs;
+        for line in state.beside_history(diffs).into_iter().chain(state.checkpoint(diffs)) {
             rollout.append(&line);
         }
         tracing::warn!(thread = %self.id, why, "the rollout was written anew from memory");
@@ -173,7 +178,7 @@ impl Thread {
     pub(super) fn not_written(&self, state: &mut State) {
         let mut rollout = lock(&self.rollout);
         if rollout.wants_state() {
-            let lines = state.as_lines();
+            let lines = state.as_lines(&self.core.kept_diffs);
             rollout.put_instead(lines);
         }
         if let (Some(running), Some(behind)) = (&mut state.running, rollout.behind())
@@ -274,29 +279,29 @@ impl Thread {
 }
 
 /// What memory has and the disk has not, where the disk has nothing that memory has not; nothing else.
-fn missing_on_disk(state: &State, disk: &Restored) -> Vec<RolloutItem> {
+fn missing_on_disk(state: &State, disk: &Restored, diffs: &KeptDiffs) -> Vec<RolloutItem> {
     let memory = &state.history;
     let is_beginning = memory.len() >= disk.history.len() && memory[..disk.history.len()] == disk.history[..];
-    let knows = |turn_id| state.results.iter().any(|result| result.turn_id == turn_id);
+    let knows = |turn_id| state.kept_result(turn_id).is_some();
     // Where the histories are the same, the turns tell who knows more.
     let has_more = memory.len() == disk.history.len()
-        && (disk.results.iter().any(|result| !knows(result.turn_id))
+        && (disk.results.iter().any(|kept| !knows(kept.result.turn_id))
             || disk.cut_off.is_some_and(|turn| !knows(turn.turn_id)));
     if !is_beginning || has_more {
         return Vec::new();
     }
     let items = memory[disk.history.len()..].iter().map(|item| RolloutItem::ResponseItem(Arc::clone(item)));
-    let is_there = |turn_id| disk.results.iter().any(|result| result.turn_id == turn_id);
+    let is_there = |turn_id| disk.results.iter().any(|kept| kept.result.turn_id == turn_id);
     // Those before one that is there are there as well, beyond the last few that were read.
-    let from = state.results.iter().rposition(|result| is_there(result.turn_id)).map_or(0, |at| at + 1);
+    let from = state.results.iter().rposition(|kept| is_there(kept.result.turn_id)).map_or(0, |at| at + 1);
     let results = state.results.iter().skip(from);
-    let results = results.map(|result| RolloutItem::EventMsg(EventRecord::turn_ended(result)));
+    let results = results.map(|kept| RolloutItem::EventMsg(kept.record(diffs)));
     let granted = state.granted.iter().filter(|approval| !disk.granted.contains(approval));
     let granted = granted.map(|approval| RolloutItem::EventMsg(EventRecord::Remembered { approval: approval.clone() }));
     let mut lines: Vec<RolloutItem> = items.chain(granted).chain(results).collect();
     if !lines.is_empty() {
         // For what the last few results do not tell: the tokens of all turns.
-        lines.extend(state.checkpoint());
+        lines.extend(state.checkpoint(diffs));
     }
     lines
 }
@@ -346,22 +351,22 @@ impl State {
         self.context = context;
         self.context_tokens = 0;
         self.results.clear();
-        results.into_iter().for_each(|result| self.keep_result(Arc::new(result)));
+        self.results.extend(results);
     }
 
     /// What the thread holds beside its history, as lines.
-    fn beside_history(&self) -> Vec<RolloutItem> {
+    fn beside_history(&self, diffs: &KeptDiffs) -> Vec<RolloutItem> {
         let granted = self.granted.iter().map(|approval| EventRecord::Remembered { approval: approval.clone() });
-        let results = self.results.iter().map(|result| EventRecord::turn_ended(result));
+        let results = self.results.iter().map(|kept| kept.record(diffs));
         let context = self.context.iter().map(|context| RolloutItem::TurnContext(context.clone()));
         context.chain(granted.chain(results).map(RolloutItem::EventMsg)).collect()
     }
 
     /// The record that a `compacted` needs before it.
-    pub(crate) fn checkpoint(&self) -> Option<RolloutItem> {
+    pub(crate) fn checkpoint(&self, diffs: &KeptDiffs) -> Option<RolloutItem> {
         let context = self.context.clone()?;
         let usage_before = self.results.front().map_or_else(openoxide_model::Usage::default, |first| {
-            let (total, own) = (first.thread_usage, first.usage);
+            let (total, own) = (first.result.thread_usage, first.result.usage);
             openoxide_model::Usage {
                 input_tokens: total.input_tokens.saturating_sub(own.input_tokens),
                 cached_input_tokens: total.cached_input_tokens.saturating_sub(own.cached_input_tokens),
@@ -369,14 +374,14 @@ impl State {
                 reasoning_output_tokens: total.reasoning_output_tokens.saturating_sub(own.reasoning_output_tokens),
             }
         });
-        let results = self.results.iter().map(|result| EventRecord::turn_ended(result)).collect();
+        let results = self.results.iter().map(|kept| kept.record(diffs)).collect();
         let remembered = self.granted.clone();
         Some(RolloutItem::EventMsg(EventRecord::Checkpoint { context, usage_before, remembered, results }))
     }
 
     /// The whole thread in two lines.
-    fn as_lines(&self) -> Vec<RolloutItem> {
+    fn as_lines(&self, diffs: &KeptDiffs) -> Vec<RolloutItem> {
         let compacted = RolloutItem::Compacted(self.history.to_vec());
-        self.checkpoint().into_iter().chain([compacted]).collect()
+        self.checkpoint(diffs).into_iter().chain([compacted]).collect()
     }
 }

@@ -107,9 +107,20 @@ impl Thread {
         }
     }
 
+    /// Lets text take the place of the oldest pictures, where the history holds too many bytes of them.
+    pub(crate) fn bound_pictures(&self) {
+        let max = self.core.config.limits.max_picture_bytes;
+        if let Some(items) = crate::turn::without_oldest_pictures(&self.history(), max) {
+            // Item for item, so what belongs to ended turns stays the same.
+            let finished_len = lock(&self.state).finished_len;
+            self.replace_history(items);
+            lock(&self.state).finished_len = finished_len;
+        }
+    }
+
     /// Lets another history take the place of this one.
     pub(crate) fn replace_history(&self, items: Vec<Arc<HistoryItem>>) {
-        let checkpoint = lock(&self.state).checkpoint();
+        let checkpoint = lock(&self.state).checkpoint(&self.core.kept_diffs);
         let is_written = {
             let mut rollout = lock(&self.rollout);
             let has_checkpoint = checkpoint.is_none_or(|checkpoint| rollout.append(&checkpoint));
@@ -222,10 +233,14 @@ impl Thread {
         mut result: TurnResult,
         carried: Option<Carried>,
     ) -> Option<StartedTurn> {
-        let (is_kept, is_written) = {
+        let (is_kept, is_written, at) = {
             let mut rollout = lock(&self.rollout);
+            let at = rollout.length();
             let is_written = rollout.append(&RolloutItem::EventMsg(EventRecord::turn_ended(&result)));
-            (rollout.is_begun(), is_written)
+            if let Some(disk_use) = self.core.disk_use.as_ref().filter(|_| rollout.is_begun()) {
+                disk_use.note(self.id, &self.config.owner, rollout.length());
+            }
+            (rollout.is_begun(), is_written, at)
         };
         let is_new = lock(&self.state).results.is_empty();
         if is_kept {
@@ -250,7 +265,7 @@ impl Thread {
         }
         state.finished_len = state.history.len();
         state.usage = result.thread_usage;
-        state.keep_result(Arc::clone(&result));
+        self.keep_result(state, &result, at, is_written);
         if !is_written {
             self.not_written(state);
         }

@@ -1,6 +1,7 @@
 //! `view_image`: gives the model a picture from a file. Offered to models that take pictures.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use openoxide_model::{HistoryItem, ToolSpec};
@@ -11,6 +12,7 @@ use super::{ToolContext, reading};
 use crate::ItemStatus;
 use crate::directory::Reader;
 use crate::files::FileView;
+use crate::turn::PictureRoom;
 use crate::turn::step::CallOutcome;
 
 /// Its name.
@@ -55,7 +57,8 @@ impl ViewImage {
     /// Reads the picture.
     pub(super) async fn run(self, context: ToolContext) -> CallOutcome {
         let summary = self.summary();
-        let read = move |view: &FileView, _: &_| read(view, &self.path, &self.shown);
+        let room = Arc::clone(&context.pictures);
+        let read = move |view: &FileView, _: &_| read(view, &self.path, &self.shown, &room);
         match reading::with_view(&context, NAME, Reader::Server, read).await {
             Ok(image) => {
                 let item = context.tool_item(NAME, summary, ItemStatus::Completed);
@@ -67,7 +70,7 @@ impl ViewImage {
     }
 }
 
-fn read(view: &FileView, path: &Path, shown: &str) -> Result<HistoryItem, String> {
+fn read(view: &FileView, path: &Path, shown: &str, room: &PictureRoom) -> Result<HistoryItem, String> {
     let file = view.open_file(path).map_err(|error| reading::refusal(shown, error))?;
     let whole = file.read_whole(MAX_BYTES).map_err(|error| format!("{shown} cannot be read: {error}."))?;
     let Some(bytes) = whole else {
@@ -77,6 +80,12 @@ fn read(view: &FileView, path: &Path, shown: &str) -> Result<HistoryItem, String
     let Some(media_type) = media_type(&bytes) else {
         return Err(format!("{shown} is no PNG, JPEG, GIF or WebP picture; convert it with a command first."));
     };
+    room.take(bytes.len().div_ceil(3) * 4).map_err(|most| {
+        format!(
+            "{shown} is not shown: the pictures of one response may have {most} bytes together as they are sent (half of \
+             mcp_server.max_picture_bytes). Look at it with your next response, or make a smaller copy with a command first."
+        )
+    })?;
     let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
     Ok(HistoryItem::Image { media_type: media_type.to_owned(), data })
 }
@@ -102,9 +111,12 @@ mod tests {
         let file = dir.path().join("a.txt");
         std::fs::write(&file, b"\x89PNG\r\n\x1a\nrest").unwrap();
         let view = reading::tests::view(dir.path(), &[]);
-        let read = |path: &Path, shown| read(&view, path, shown);
+        let room = PictureRoom::new(40);
+        let read = |path: &Path, shown| read(&view, path, shown, &room);
         let HistoryItem::Image { media_type, data } = read(&file, "a.txt").unwrap() else { panic!("no picture") };
         assert_eq!((media_type.as_str(), data.as_str()), ("image/png", "iVBORw0KGgpyZXN0"));
+        let refused = read(&file, "a.txt").unwrap_err();
+        assert!(refused.contains("20 bytes together") && refused.contains("mcp_server.max_picture_bytes"), "{refused}");
         std::fs::write(&file, "<svg/>").unwrap();
         assert!(read(&file, "a.txt").unwrap_err().contains("no PNG"));
         std::fs::File::create(&file).unwrap().set_len(MAX_BYTES + 1).unwrap();

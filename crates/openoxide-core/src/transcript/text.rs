@@ -42,7 +42,7 @@ impl Transcript {
                 TranscriptEntry::Approval { what, decision } => {
                     writeln!(text, "\n? {}: {}", one_line(what), one_line(decision))
                 }
-                TranscriptEntry::Compacted => writeln!(text, "\n[the conversation was summed up here]"),
+                TranscriptEntry::Compacted => writeln!(text, "\n[what the model knows was shortened here]"),
                 TranscriptEntry::End { turn, status, diff, tokens } => {
                     if let Some(diff) = diff {
                         let _ = writeln!(text, "\n    {}", after(diff.trim_end(), "    "));

@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Sleep, timeout};
 use tracing::Instrument as _;
 
+use super::PictureRoom;
 use super::beginning::read_context;
 use super::compact::{self, Compaction, Summary};
 use super::state::{Budget, Outcome, TurnState};
@@ -77,6 +78,8 @@ pub(super) struct Driver<'a> {
     /// How many calls may run at a time.
     slots: Arc<Semaphore>,
     starts: Arc<tokio::sync::Mutex<()>>,
+    /// Room for the pictures of the present response.
+    pictures: Arc<PictureRoom>,
     stream: Option<ModelStream>,
     /// The time the model takes for its response.
     asking: tracing::Span,
@@ -135,6 +138,7 @@ impl<'a> Driver<'a> {
             beginning: Vec::new(),
             slots: Arc::new(Semaphore::new(MAX_CALLS)),
             starts: Arc::default(),
+            pictures: Arc::new(PictureRoom::new(core.limits.max_picture_bytes)),
             stream: None,
             asking: tracing::Span::none(),
             plans: Vec::new(),
@@ -302,8 +306,10 @@ impl<'a> Driver<'a> {
     }
 
     fn request(&mut self) {
+        self.thread.bound_pictures();
         let (core, config) = (&self.thread.core, self.thread.config());
         let history = self.thread.history();
+        self.pictures = Arc::new(PictureRoom::new(core.config.limits.max_picture_bytes));
         self.plans.clear();
         self.asking = tracing::info_span!("model", model = config.model);
         self.stream = Some(core.config.provider.stream(ModelRequest {
@@ -359,6 +365,7 @@ impl<'a> Driver<'a> {
             call_id: self.state.call(call).call_id.clone(),
             diff: Arc::clone(&self.diff),
             starts: Arc::clone(&self.starts),
+            pictures: Arc::clone(&self.pictures),
         }
     }
 

@@ -20,7 +20,12 @@ use crate::{CoreError, Interruption, Thread, TurnResult, TurnStatus, instruction
 pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
     let mut next = Some(first);
     while let Some(turn) = next {
-        let claimed = match claim(&thread).await {
+        // A turn that waited behind others is held to what those have written.
+        let claimed = match thread.check_disk() {
+            Ok(()) => claim(&thread).await,
+            Err(error) => Err(error),
+        };
+        let claimed = match claimed {
             Ok(claim) => claim,
             Err(error) => {
                 tracing::info!(thread = %thread.id(), %error, "a turn could not begin");

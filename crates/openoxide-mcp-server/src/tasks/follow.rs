@@ -36,7 +36,7 @@ pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, o
                 deny_questions(&thread, turn);
             }
             event = events.next() => {
-                let Some(event) = event else { break output::cut_short(Era::Modern, &thread, turn) };
+                let Some(event) = event else { break output::cut_short(Era::Modern, &thread, turn).await };
                 if event.turn_id() != turn {
                     continue;
                 }

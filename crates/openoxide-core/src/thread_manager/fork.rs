@@ -1,0 +1,63 @@
+//! Copies of threads that are kept on disk, made on disk.
+
+use std::path::Path;
+
+use openoxide_model::{HistoryItem, Role};
+
+use crate::directory::ThreadDirectory;
+use crate::rollout::restore;
+use crate::rollout::{RolloutItem, ThreadStore};
+use crate::thread::failure;
+use crate::{CoreError, RolloutLine, ThreadId, TurnId, instructions};
+
+/// Copies a thread as it is in its rollout, to a new one, whole or up to the end of a turn. The original may be in use, and
+/// may be damaged: what can be read is copied, without the instructions and limits of a first line that cannot. With `cwd`
+/// the new one goes on in that directory.
+///
+/// # Errors
+/// There is no such thread, turn or directory, or the disk fails.
+pub fn fork_rollout(
+    store: &dyn ThreadStore,
+    id: ThreadId,
+    turn: Option<TurnId>,
+    cwd: Option<&Path>,
+) -> Result<ThreadId, CoreError> {
+    let directory = cwd.map(|cwd| ThreadDirectory::resolve(Path::new("/"), cwd)).transpose()?;
+    let failed = |source: std::io::Error| failure(store, id, source);
+    let reading = store.read(id).map_err(failed)?;
+    let mut lines = reading.lines;
+    if !matches!(lines.first().map(|line| &line.item), Some(RolloutItem::SessionMeta(_))) {
+        let meta = restore::salvaged_meta(id, &lines).ok_or(CoreError::ThreadDamaged { id })?;
+        lines.insert(0, RolloutLine::now(RolloutItem::SessionMeta(meta)));
+    }
+    let lines = match turn {
+        Some(turn_id) => restore::up_to(lines, turn).ok_or(CoreError::TurnNotFound { id, turn_id })?,
+        None => lines,
+    };
+    let fork = ThreadId::new();
+    let mut writer = store.lock(fork).map_err(failed)?;
+    for mut line in lines {
+        match &mut line.item {
+            RolloutItem::SessionMeta(meta) => {
+                (meta.id, meta.forked_from) = (fork, Some(id));
+                if let Some(directory) = &directory {
+                    directory.path().clone_into(&mut meta.cwd);
+                }
+            }
+            RolloutItem::TurnContext(context) => {
+                if let Some(directory) = &directory {
+                    directory.path().clone_into(&mut context.cwd);
+                    context.directory = Some(directory.id().as_str().to_owned());
+                }
+            }
+            _ => {}
+        }
+        writer.append_line(&line).map_err(failed)?;
+    }
+    if let Some(directory) = &directory {
+        let note = HistoryItem::Message { role: Role::User, text: instructions::moved_note(directory.path()) };
+        writer.append(&RolloutItem::ResponseItem(note.into())).map_err(failed)?;
+    }
+    writer.syncer().and_then(|sync| sync()).map_err(failed)?;
+    Ok(fork)
+}
