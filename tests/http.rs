@@ -388,6 +388,24 @@ async fn a_foreign_thread_is_spoken_of_as_one_that_does_not_exist() {
 }
 
 #[tokio::test]
+async fn with_several_tokens_each_thread_has_a_tmp_of_its_own() {
+    let house = House::with_tokens();
+    let name = format!("of-ada-{}", house.child.id());
+    let run = async |token: &str, command: &str| {
+        let answer = house.start_turn(&format!("run `{command}`")).bearer_auth(token).send().await.unwrap();
+        result_of(answer).await["structuredContent"]["content"].to_string()
+    };
+    let told = run(ADA, &format!("touch /tmp/{name} $TMPDIR/other && ls /tmp && echo in $TMPDIR")).await;
+    assert!(told.contains(&name) && told.contains("other") && told.contains("in /tmp"), "{told}");
+    assert!(!std::path::Path::new("/tmp").join(&name).exists(), "it is not in the host's");
+    let told = run(BOB, "ls /tmp | wc -l").await;
+    assert!(told.contains("exit code 0") && !told.contains(&name), "{told}");
+    // The workspace lies in the shared one, and is where it was.
+    assert!(run(ADA, "touch here.txt").await.contains("exit code 0"));
+    assert!(house.work.path().join("here.txt").exists());
+}
+
+#[tokio::test]
 async fn one_caller_does_not_take_the_sessions_of_the_others() {
     let sessions = "mcp_server.http.max_sessions=8";
     let house = House::with_tokens_in(tempfile::tempdir().unwrap(), &["-c", sessions]);

@@ -1,7 +1,7 @@
 //! `openoxide sandbox`: runs one command the way the agent would, on the streams of this process, so that a person can
 //! find out what a mode allows.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -45,9 +45,18 @@ pub(crate) fn run(args: SandboxArgs, global: &Global, exe: PathBuf) -> anyhow::R
     }
     let workspace = workspace.canonicalize().context("the workspace cannot be resolved")?;
     let mode = args.sandbox.unwrap_or(config.sandbox_mode());
-    let policy = SandboxPolicy::new(mode, workspace.clone(), config.workspace_write());
     let surroundings = config::places(Some(workspace.clone())).surroundings();
-    let env = config.child_env(&surroundings);
+    let mut env = config.child_env(&surroundings);
+    // As a thread's commands have it, for this one.
+    let temporary = match mode {
+        SandboxMode::ReadOnly => None,
+        _ => Some(temporary_directory(surroundings.tmpdir.as_deref())?),
+    };
+    env.extend(temporary.iter().map(|directory| ("TMPDIR".into(), directory.path().into())));
+    let policy = SandboxPolicy {
+        temporary: temporary.as_ref().map(|directory| directory.path().into()),
+        ..SandboxPolicy::new(mode, workspace.clone(), config.workspace_write())
+    };
     let launcher = Launcher::new(exe, surroundings);
     let exit = launcher.run_attached(CommandSpec {
         argv: args.command,
@@ -58,6 +67,8 @@ pub(crate) fn run(args: SandboxArgs, global: &Global, exe: PathBuf) -> anyhow::R
         output_limit: DEFAULT_OUTPUT_LIMIT,
         thread_marker: None,
     });
+    // Removed with what the command has left there, before this process ends.
+    drop(temporary);
     match exit {
         Ok(exit) => {
             let code = exit.code.or(exit.signal.map(|signal| 128 + signal)).unwrap_or(1);
@@ -68,4 +79,12 @@ pub(crate) fn run(args: SandboxArgs, global: &Global, exe: PathBuf) -> anyhow::R
             Ok(ExitCode::from(NOT_STARTED))
         }
     }
+}
+
+/// A directory for temporary files that is the user's alone.
+fn temporary_directory(parent: Option<&Path>) -> anyhow::Result<tempfile::TempDir> {
+    let parent = parent.unwrap_or(Path::new("/tmp"));
+    let parent = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
+    let made = tempfile::Builder::new().prefix("openoxide-").tempdir_in(&parent);
+    made.with_context(|| format!("no directory for temporary files can be made in {}", parent.display()))
 }

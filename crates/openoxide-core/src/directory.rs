@@ -110,7 +110,7 @@ impl Thread {
     /// What the thread's commands see as `/tmp`; none where that is the system's own.
     fn private_tmp(&self) -> Option<PathBuf> {
         let is_private =
-            self.config().sandbox == SandboxMode::WorkspaceWrite && self.core.config.workspace_write.private_tmp;
+            self.config().sandbox == SandboxMode::WorkspaceWrite && self.core.config.workspace_write.has_private_tmp();
         is_private.then(|| self.temporary_directory().ok().flatten()).flatten()
     }
 

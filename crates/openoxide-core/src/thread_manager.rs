@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use openoxide_sandbox::{SandboxMode, SandboxPolicy};
+use openoxide_sandbox::{SandboxMode, SandboxPolicy, WorkspaceWrite};
 
 pub use self::fork::fork_rollout;
 pub use self::listing::PageCursor;
@@ -92,7 +92,9 @@ impl Core {
         if mode == SandboxMode::DangerFullAccess || self.can_confine(mode) {
             return Ok(());
         }
-        self.runner.probe(policy)?;
+        // No thread asks, so that there is no directory to stand for `/tmp`; whether there is makes no difference to the means.
+        let workspace_write = WorkspaceWrite { private_tmp: None, ..policy.workspace_write.clone() };
+        self.runner.probe(&SandboxPolicy { workspace_write, ..policy.clone() })?;
         lock(&self.confined).push(mode);
         Ok(())
     }

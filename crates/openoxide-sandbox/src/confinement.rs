@@ -109,7 +109,7 @@ impl Confinement {
             roots.push((pins.open(path).map_err(of_root)?, true));
         }
         let own = policy.temporary.as_deref().map(|path| (path, own_temporary(path)));
-        if options.private_tmp {
+        if options.has_private_tmp() {
             // The system's own would be in reach, where it is not covered.
             let Some((path, own)) = own else { return Err(SandboxError::NoPrivateTmp) };
             let own = own.map_err(|error| of_temporary(path, error))?;
@@ -396,7 +396,7 @@ mod tests {
             std::fs::create_dir(dir.join(name)).unwrap();
         }
         let mut policy = policy(SandboxMode::WorkspaceWrite, &dir.join("ws"));
-        policy.workspace_write.private_tmp = true;
+        policy.workspace_write.private_tmp = Some(true);
         assert!(matches!(confine(&policy, &Surroundings::default()), Err(SandboxError::NoPrivateTmp)));
         policy.temporary = Some(dir.join("own"));
         let confined = confine(&policy, &Surroundings::default()).unwrap();
@@ -411,7 +411,7 @@ mod tests {
         }
         assert_eq!(confined.map(&dir.join("ws/x")), dir.join("ws/x"), "a workspace in /tmp stays where it is");
         assert!(confined.may_write(Path::new("/tmp/a")) && !confined.may_write(Path::new("/tmp/.git/x")));
-        policy.workspace_write.private_tmp = false;
+        policy.workspace_write.private_tmp = None;
         policy.workspace_write.exclude_slash_tmp = true;
         let confined = confine(&policy, &Surroundings::default()).unwrap();
         assert!(confined.may_write(&dir.join("own/x")) && !confined.may_write(Path::new("/tmp/a")));

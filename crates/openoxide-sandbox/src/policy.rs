@@ -24,7 +24,16 @@ pub struct WorkspaceWrite {
     /// Leaves the directory that `TMPDIR` names read-only.
     pub exclude_tmpdir_env_var: bool,
     /// Gives each thread a `/tmp` of its own: commands see the thread's temporary directory in its place.
-    pub private_tmp: bool,
+    /// Where nothing is said, whoever starts the server decides.
+    pub private_tmp: Option<bool>,
+}
+
+impl WorkspaceWrite {
+    /// Whether each thread has a `/tmp` of its own.
+    #[must_use]
+    pub fn has_private_tmp(&self) -> bool {
+        self.private_tmp.unwrap_or(false)
+    }
 }
 
 /// What commands of one thread may touch.
