@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::Stat;
 
@@ -53,6 +53,15 @@ pub(crate) struct Changed {
     pub(crate) mode: Option<u32>,
 }
 
+/// What is different in a directory.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// In the order of paths.
+    pub(crate) files: Vec<Changed>,
+    /// Bare repositories that were made: git takes orders from one, hooks and all, wherever it is called below it.
+    pub(crate) repositories: Vec<PathBuf>,
+}
+
 /// What is known of a changed file's content.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Content {
@@ -77,14 +86,17 @@ impl Before {
         Some(before)
     }
 
-    /// What is different now, in the order of paths. None where the directory has become too large. Blocks on the disk.
-    pub(crate) fn changes(self) -> Option<Vec<Changed>> {
+    /// What is different now. None where the directory has become too large. Blocks on the disk.
+    pub(crate) fn changes(self) -> Option<Changes> {
         let Self { view, mut files } = self;
         let mut room = MAX_TOTAL;
-        let mut changes = Vec::new();
+        let (mut changes, mut repositories) = (Vec::new(), Vec::new());
         walk(&view, |found, stat| {
             let path = found.path();
             let before = files.remove(&path);
+            if before.is_none() {
+                repositories.extend(found.bare_repository().map(Path::to_owned));
+            }
             if found.is_ignored() || before.as_ref().is_some_and(|before| before.is_ignored) {
                 return;
             }
@@ -117,7 +129,7 @@ impl Before {
         });
         changes.extend(gone);
         changes.sort_by(|a, b| a.path.cmp(&b.path));
-        Some(changes)
+        Some(Changes { files: changes, repositories })
     }
 }
 
@@ -171,7 +183,6 @@ fn read_text(view: &FileView, found: &Found, stat: &Stat, room: &mut u64) -> Opt
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
     use std::sync::Arc;
 
     use openoxide_sandbox::Workspace;
@@ -212,7 +223,7 @@ mod tests {
         fs::remove_file(root.join("removed")).unwrap();
         fs::remove_file(root.join("a.key")).unwrap();
         write("b.key", b"new\n");
-        let changes = before.changes().unwrap();
+        let changes = before.changes().unwrap().files;
         let shown: Vec<_> = changes
             .iter()
             .map(|change| (change.path.strip_prefix(&root).unwrap().to_str().unwrap(), &change.content))
@@ -237,5 +248,22 @@ mod tests {
             fs::write(dir.path().join(number.to_string()), "").unwrap();
         }
         assert!(look(dir.path(), Vec::new()).is_none());
+    }
+
+    #[test]
+    fn a_bare_repository_that_was_made_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let bare = |name: &str| {
+            fs::create_dir_all(root.join(name).join("objects")).unwrap();
+            fs::create_dir_all(root.join(name).join("refs")).unwrap();
+            fs::write(root.join(name).join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        };
+        bare("there-before");
+        fs::write(root.join("HEAD"), "no repository").unwrap();
+        let before = look(&root, Vec::new()).unwrap();
+        bare("deep/made");
+        fs::write(root.join("deep/HEAD"), "no repository").unwrap();
+        assert_eq!(before.changes().unwrap().repositories, [root.join("deep/made")]);
     }
 }

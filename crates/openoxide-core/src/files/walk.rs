@@ -64,6 +64,15 @@ impl Found {
         self.directory.path().join(&self.name)
     }
 
+    /// Where a bare repository begins of which it is the HEAD; none where it is another file.
+    pub(crate) fn bare_repository(&self) -> Option<&Path> {
+        let is_directory = |name: &str| {
+            let stat = self.directory.stat(OsStr::new(name)).ok().flatten();
+            stat.is_some_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir())
+        };
+        (self.name == "HEAD" && is_directory("objects") && is_directory("refs")).then(|| self.directory.path())
+    }
+
     /// Its state; none where it is gone.
     pub(crate) fn stat(&self) -> Option<rustix::fs::Stat> {
         self.directory.stat(&self.name).ok().flatten()

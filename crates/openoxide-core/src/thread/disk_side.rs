@@ -189,6 +189,11 @@ impl Thread {
         }
     }
 
+    /// Adds a warning to the result of the turn under way.
+    pub(crate) fn warn_in_result(&self, message: String) {
+        lock(&self.state).turn_warnings.push(message);
+    }
+
     /// What a turn's result has to warn of: what was noted for it, and lines that are not on disk.
     pub(super) fn take_warnings(&self, state: &mut State) -> Vec<String> {
         let mut warnings = std::mem::take(&mut state.turn_warnings);

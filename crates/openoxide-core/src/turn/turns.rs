@@ -5,12 +5,13 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
+use openoxide_display::quote_path;
 use openoxide_model::{HistoryItem, Role};
 use tracing::Instrument as _;
 
 use super::driver::{Driver, Parts};
 use super::repair::missing_outputs;
-use crate::diff::TurnDiff;
+use crate::diff::{TurnDiff, relative};
 use crate::events::lock;
 use crate::rollout::{EventRecord, RolloutItem};
 use crate::thread::{Claim, StartedTurn};
@@ -80,7 +81,15 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
 async fn note_changes(thread: &Arc<Thread>, diff: &Mutex<TurnDiff>) {
     let Some((before, touched)) = lock(diff).take_before() else { return };
     if let Ok(Some(changes)) = tokio::task::spawn_blocking(move || before.changes()).await {
-        lock(diff).add_changes(&thread.config().cwd, changes, touched);
+        let root = &thread.config().cwd;
+        for repository in &changes.repositories {
+            thread.warn_in_result(format!(
+                "a command of this turn made a bare git repository, {}: git takes orders from it, hooks and configuration \
+                 included, for whoever runs git in it; `git config --global safe.bareRepository explicit` makes git ask",
+                quote_path(&relative(root, repository))
+            ));
+        }
+        lock(diff).add_changes(root, changes.files, touched);
     }
 }
 
