@@ -48,9 +48,9 @@ pub use ids::{ApprovalId, SteerId, ThreadId, TurnId};
 pub use interruption::Interruption;
 pub use protocol::*;
 pub use rollout::{
-    Damage, EventRecord, FORMAT, Fate, Holder, JsonlStore, Opened, Overrides, Reading, RolloutItem, RolloutLine,
-    SessionMeta, Stamp, StoredThread, Syncer, ThreadStore, ThreadSummary, ThreadWriter, TurnContext, TurnStatusRecord,
-    expire, summaries,
+    Damage, EventRecord, FORMAT, Fate, Holder, JsonlStore, Opened, Overrides, PatchLedger, PatchNote, Reading,
+    RolloutItem, RolloutLine, SessionMeta, Stamp, StoredThread, Syncer, ThreadStore, ThreadSummary, ThreadWriter,
+    TurnContext, TurnStatusRecord, expire, summaries,
 };
 pub use thread::{Attachment, Snapshot, Thread};
 pub use thread_manager::{Entrance, PageCursor, Pass, ThreadManager, Ticket, fork_rollout};

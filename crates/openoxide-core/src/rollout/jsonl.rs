@@ -15,7 +15,10 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 use super::lock::{self, ThreadLock};
-use super::{Fate, Holder, Reading, RolloutLine, Stamp, StoredThread, Syncer, ThreadStore, ThreadWriter, read};
+use super::{
+    Fate, Holder, PatchLedger, PatchNote, Reading, RolloutLine, Stamp, StoredThread, Syncer, ThreadStore, ThreadWriter,
+    read,
+};
 use crate::ThreadId;
 
 /// How long a server may have a deleted thread in memory and still be told so.
@@ -57,7 +60,7 @@ pub struct JsonlStore {
     /// Where threads are that were put aside, or came back from there.
     aside: PathBuf,
     /// Where the locks are.
-    run: PathBuf,
+    pub(super) run: PathBuf,
     disk: Arc<dyn Disk>,
 }
 
@@ -81,7 +84,12 @@ impl JsonlStore {
 
     /// The store of threads that were put aside, under `<home>/archived_sessions`.
     pub fn archived(home: &Path) -> Self {
-        let Self { sessions, aside, run, disk } = Self::new(home);
+        Self::new(home).other()
+    }
+
+    /// The archived threads of this store, or the ones of which this store is the archive.
+    pub(super) fn other(&self) -> Self {
+        let Self { sessions, aside, run, disk } = self.clone();
         Self { sessions: aside, aside: sessions, run, disk }
     }
 
@@ -107,7 +115,7 @@ impl JsonlStore {
 
     /// Takes the lock of a thread. Where no turn of it runs any more and only the last of its commands is not gone yet, that
     /// is waited for.
-    fn take_lock(&self, id: ThreadId) -> io::Result<ThreadLock> {
+    pub(super) fn take_lock(&self, id: ThreadId) -> io::Result<ThreadLock> {
         let begun = Instant::now();
         loop {
             match ThreadLock::take(self.lock_path(id)) {
@@ -176,7 +184,13 @@ impl ThreadStore for JsonlStore {
         fs::metadata(&path)?;
         let lock = self.take_lock(id)?;
         let file = OpenOptions::new().read(true).append(true).open(&path)?;
-        self.writer(lock, path, file)
+        let mut writer = self.writer(lock, path, file)?;
+        self.recover_patches_of(id, Some(writer.as_mut()));
+        Ok(writer)
+    }
+
+    fn ledger(&self, id: ThreadId, note: &PatchNote) -> io::Result<Option<PatchLedger>> {
+        self.begin_ledger(id, note).map(Some)
     }
 
     fn contains(&self, id: ThreadId) -> bool {
@@ -216,6 +230,7 @@ impl ThreadStore for JsonlStore {
         let path = self.path_of(id)?;
         fs::metadata(&path)?;
         let _lock = self.take_lock(id)?;
+        self.recover_patches_of(id, None);
         // Before it is gone, so that at no moment it looks lost.
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(self.deleted_path(id))?;
         fs::remove_file(path)?;

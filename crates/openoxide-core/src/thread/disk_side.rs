@@ -157,6 +157,11 @@ impl Thread {
         state.warnings.push(format!("the rollout of this thread was written anew from memory, since {why}"));
     }
 
+    /// Where the thread is kept; none where it is in memory alone.
+    pub(crate) fn store(&self) -> Option<Arc<dyn ThreadStore>> {
+        lock(&self.rollout).store()
+    }
+
     /// Notes on disk what a turn begins with, then tells that it begins.
     pub(crate) fn record_turn(&self, context: TurnContext) {
         let turn_id = context.turn_id;
@@ -284,7 +289,7 @@ fn missing_on_disk(state: &State, disk: &Restored) -> Vec<RolloutItem> {
     let is_beginning = memory.len() >= disk.history.len() && memory[..disk.history.len()] == disk.history[..];
     let knows = |turn_id| state.results.iter().any(|result| result.turn_id == turn_id);
     let has_more = disk.results.iter().any(|result| !knows(result.turn_id));
-    if !is_beginning || has_more || disk.cut_off.is_some_and(|turn| !knows(turn.turn_id)) {
+    if !is_beginning || has_more || disk.cut_off.as_ref().is_some_and(|turn| !knows(turn.turn_id)) {
         return Vec::new();
     }
     let items = memory[disk.history.len()..].iter().map(|item| RolloutItem::ResponseItem(Arc::clone(item)));
