@@ -136,11 +136,14 @@ pub fn undo_turn(
 /// what its patches have noted.
 fn changes_of(lines: &[RolloutLine], turn: Option<TurnId>) -> Option<(TurnId, Vec<FileRecord>)> {
     let mut ended_itself = HashSet::new();
-    let mut patched: Vec<(TurnId, Vec<Vec<FileRecord>>)> = Vec::new();
+    // Of the turn whose lines are being passed, last first.
+    let mut patched: Option<(TurnId, Vec<Vec<FileRecord>>)> = None;
     for line in lines.iter().rev() {
         let RolloutItem::EventMsg(record) = &line.item else {
             // No patch of an earlier turn follows.
-            if let (RolloutItem::TurnContext(_), Some((turn_id, files))) = (&line.item, patched.pop()) {
+            if matches!(line.item, RolloutItem::TurnContext(_))
+                && let Some((turn_id, files)) = patched.take()
+            {
                 let mut all = Patched::default();
                 files.into_iter().rev().for_each(|files| all.add(files));
                 let changed: Vec<FileRecord> = all.changed().cloned().collect();
@@ -160,9 +163,9 @@ fn changes_of(lines: &[RolloutLine], turn: Option<TurnId>) -> Option<(TurnId, Ve
             EventRecord::Patched { turn_id, files, .. }
                 if turn.is_none_or(|turn| turn == *turn_id) && !ended_itself.contains(turn_id) =>
             {
-                match patched.last_mut() {
+                match &mut patched {
                     Some((known, all)) if known == turn_id => all.push(files.clone()),
-                    _ => patched.push((*turn_id, vec![files.clone()])),
+                    _ => patched = Some((*turn_id, vec![files.clone()])),
                 }
             }
             _ => {}

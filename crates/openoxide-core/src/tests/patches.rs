@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use openoxide_apply_patch::{Committed, VerifiedPatch};
+use openoxide_model::{HistoryItem, Role};
 use openoxide_sandbox::{SandboxMode, Workspace};
 
 use super::support::*;
@@ -50,6 +51,8 @@ impl House {
             approval_policy: ApprovalPolicy::Never,
         };
         writer.append(&RolloutItem::TurnContext(context)).unwrap();
+        let message = HistoryItem::Message { role: Role::User, text: "begin".into() };
+        writer.append(&RolloutItem::ResponseItem(message.into())).unwrap();
         drop(writer);
         Self { bench, _home: home, _work: work, cwd, store, id, turn }
     }
@@ -128,8 +131,12 @@ async fn a_patch_that_was_done_is_finished_noted_and_can_be_undone() {
         assert_eq!((last.turn_id, last.status), (house.turn, TurnStatus::Interrupted));
         assert_eq!(last.files_changed, ["a", "b", "d/c"].map(PathBuf::from));
         assert_eq!(last.diff.as_deref(), Some("the diff\n"));
-        drop(thread);
-        drop(manager);
+        // Another turn that changes nothing follows.
+        let mut thread = Watched::new(thread);
+        thread.prompt("go on");
+        thread.ended().await;
+        manager.shutdown(&crate::Interruption::ServerStopped).await;
+        drop((thread, manager));
 
         let undone = crate::undo_turn(&house.store, house.id, None, false).unwrap();
         assert_eq!((undone.turn_id, undone.restored.len(), undone.left), (house.turn, 3, Vec::new()));
