@@ -140,7 +140,7 @@ fn write_files(work: &Path) {
 /// A prompt for a patch that changes all files, half of them by a move into a directory.
 fn patch_prompt() -> String {
     let change = |i: usize| {
-        let to = if i % 2 == 0 { String::new() } else { format!("*** Move to: d/f{i}\n") };
+        let to = if i.is_multiple_of(2) { String::new() } else { format!("*** Move to: d/f{i}\n") };
         format!("*** Update File: f{i}\n{to}@@\n-old\n+new\n")
     };
     let changes: String = (0..FILES).map(change).collect();
@@ -182,7 +182,7 @@ fn expect_all_or_nothing(work: &Path, round: u32) -> bool {
         }
     }
     let old: BTreeSet<_> = (0..FILES).map(|i| (format!("f{i}"), "old\n".to_owned())).collect();
-    let moved = |i: usize| if i % 2 == 0 { format!("f{i}") } else { format!("d/f{i}") };
+    let moved = |i: usize| if i.is_multiple_of(2) { format!("f{i}") } else { format!("d/f{i}") };
     let mut new: BTreeSet<_> = (0..FILES).map(|i| (moved(i), "new\n".to_owned())).collect();
     new.insert(("d".to_owned(), "directory".to_owned()));
     // What is left of directories is the undo's to leave: it has no record of them.

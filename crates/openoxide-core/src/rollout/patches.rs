@@ -67,6 +67,13 @@ impl PatchLedger {
 }
 
 impl JsonlStore {
+    /// The store of a server that starts: what killed processes left of patches is put right.
+    pub(crate) fn recovered(home: &Path) -> Self {
+        let store = Self::new(home);
+        store.recover_patches();
+        store
+    }
+
     fn ledgers(&self) -> PathBuf {
         self.run.with_file_name("patches")
     }
@@ -113,7 +120,7 @@ impl JsonlStore {
     }
 
     /// Puts right what killed processes left of patches, whichever thread's. What is in use is left alone.
-    pub fn recover_patches(&self) {
+    fn recover_patches(&self) {
         for path in self.left_ledgers() {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let Some(id) = name.split('.').next().and_then(|id| id.parse().ok()) else { continue };
