@@ -243,7 +243,8 @@ fn kill_within_an_undo_leaves_all_of_it_or_nothing() {
         assert!(server.wait_exit().success());
         assert!(expect_all_or_nothing(work.path(), round));
 
-        let mut undo = support::openoxide(home.path()).args(["threads", "undo", &thread]).spawn().unwrap();
+        let mut undo = support::openoxide(home.path());
+        let mut undo = undo.args(["threads", "undo", &thread]).stdout(std::process::Stdio::null()).spawn().unwrap();
         await_ledger(home.path(), || undo.try_wait().unwrap().is_some());
         pass_some_of_it(round);
         undo.kill().unwrap();

@@ -5,7 +5,8 @@
 //! has neither, and gets no namespace either: in one of a user's own, set-uid programs have no effect. Being a subreaper as
 //! well, the one above inherits whatever the one below has lost by being killed, in whichever session.
 //!
-//! What is not held: a command that kills both in the same instant, or stops the one above and kills the one below.
+//! What is not held: a command that kills both in the same instant, or stops the one above and then kills or stops the one
+//! below.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
