@@ -121,3 +121,140 @@ fn expect_whole(work: &Path, round: u32) {
         }
     }
 }
+
+/// Files of a patch.
+const FILES: usize = 40;
+/// Kills of patches, and of undos. `OPENOXIDE_LONG` has fifty times as many.
+const PATCH_ROUNDS: u32 = 8;
+
+fn patch_rounds() -> u32 {
+    PATCH_ROUNDS * if std::env::var_os("OPENOXIDE_LONG").is_some() { 50 } else { 1 }
+}
+
+fn write_files(work: &Path) {
+    for i in 0..FILES {
+        std::fs::write(work.join(format!("f{i}")), "old\n").unwrap();
+    }
+}
+
+/// A prompt for a patch that changes all files, half of them by a move into a directory.
+fn patch_prompt() -> String {
+    let change = |i: usize| {
+        let to = if i.is_multiple_of(2) { String::new() } else { format!("*** Move to: d/f{i}\n") };
+        format!("*** Update File: f{i}\n{to}@@\n-old\n+new\n")
+    };
+    let changes: String = (0..FILES).map(change).collect();
+    format!("run\n```\napply_patch <<'EOF'\n*** Begin Patch\n{changes}*** End Patch\nEOF\n```")
+}
+
+fn ledgers(home: &Path) -> usize {
+    std::fs::read_dir(home.join("run/patches")).map_or(0, |entries| {
+        entries
+            .flatten()
+            .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "ledger"))
+            .count()
+    })
+}
+
+/// A moment within the work on all files; the first round's is its beginning.
+fn pass_some_of_it(round: u32) {
+    std::thread::sleep(Duration::from_micros(u64::from(round.wrapping_mul(2_654_435_769)) % 12_000));
+}
+
+/// Waits for the ledger of a patch, or until nothing is to be waited for any more.
+fn await_ledger(home: &Path, mut is_over: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while ledgers(home) == 0 && !is_over() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no patch is applied");
+        std::thread::yield_now();
+    }
+}
+
+/// Whether all files are new; all are new or all old, and there is nothing else.
+fn expect_all_or_nothing(work: &Path, round: u32) -> bool {
+    let mut found = BTreeSet::new();
+    for directory in [work.to_path_buf(), work.join("d")] {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let name = path.strip_prefix(work).unwrap().to_string_lossy().into_owned();
+            let text = if path.is_dir() { "directory".to_owned() } else { std::fs::read_to_string(&path).unwrap() };
+            found.insert((name, text));
+        }
+    }
+    let old: BTreeSet<_> = (0..FILES).map(|i| (format!("f{i}"), "old\n".to_owned())).collect();
+    let moved = |i: usize| if i.is_multiple_of(2) { format!("f{i}") } else { format!("d/f{i}") };
+    let mut new: BTreeSet<_> = (0..FILES).map(|i| (moved(i), "new\n".to_owned())).collect();
+    new.insert(("d".to_owned(), "directory".to_owned()));
+    // What is left of directories is the undo's to leave: it has no record of them.
+    let files: BTreeSet<_> = found.iter().filter(|(name, _)| name != "d").cloned().collect();
+    assert!(found == new || files == old, "round {round}: {found:?}");
+    found == new
+}
+
+/// The next server on the home, which puts right what was left before it answers anything.
+fn next_server(home: &Path) -> Server {
+    let server = Server::start_in(home, json!({}), &[]);
+    assert_eq!(ledgers(home), 0);
+    server
+}
+
+#[test]
+fn kill_within_a_patch_of_many_files_leaves_all_of_it_or_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    for round in 0..patch_rounds() {
+        let work = tempfile::tempdir().unwrap();
+        write_files(work.path());
+        let mut server = Server::start_in(home.path(), json!({}), &[]);
+        let call = server.call("openoxide", json!({ "prompt": patch_prompt(), "cwd": work.path() }));
+        await_ledger(home.path(), || false);
+        pass_some_of_it(round);
+        server.kill();
+        server.expect_nothing_left();
+        let told = server.all_that_came();
+        let thread = told.iter().rev().find_map(|message| message["params"]["_meta"]["threadId"].as_str());
+        let thread = thread.expect("the turn is announced before its patch").to_owned();
+        let is_answered = told.iter().any(|message| message["id"] == json!(call));
+
+        let mut server = next_server(home.path());
+        let is_new = expect_all_or_nothing(work.path(), round);
+        assert!(is_new || !is_answered, "round {round}: what was answered is gone");
+        let reply = server.call("openoxide-reply", json!({ "thread_id": thread, "prompt": "run `true`" }));
+        assert_eq!(server.result(reply)["status"], "completed");
+        server.close_input();
+        assert!(server.wait_exit().success());
+
+        // What was done is known, and nothing else.
+        let undo = support::openoxide(home.path()).args(["threads", "undo", &thread]).output().unwrap();
+        assert_eq!(undo.status.success(), is_new, "round {round}: {undo:?}");
+        assert!(!expect_all_or_nothing(work.path(), round));
+    }
+}
+
+#[test]
+fn kill_within_an_undo_leaves_all_of_it_or_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    for round in 0..patch_rounds() {
+        let work = tempfile::tempdir().unwrap();
+        write_files(work.path());
+        let mut server = Server::start_in(home.path(), json!({}), &[]);
+        let call = server.call("openoxide", json!({ "prompt": patch_prompt(), "cwd": work.path() }));
+        let thread = server.result(call)["threadId"].as_str().unwrap().to_owned();
+        server.close_input();
+        assert!(server.wait_exit().success());
+        assert!(expect_all_or_nothing(work.path(), round));
+
+        let mut undo = support::openoxide(home.path());
+        let mut undo = undo.args(["threads", "undo", &thread]).stdout(std::process::Stdio::null()).spawn().unwrap();
+        await_ledger(home.path(), || undo.try_wait().unwrap().is_some());
+        pass_some_of_it(round);
+        undo.kill().unwrap();
+        undo.wait().unwrap();
+        let mut server = next_server(home.path());
+        let is_new = expect_all_or_nothing(work.path(), round);
+        server.close_input();
+        assert!(server.wait_exit().success());
+        // The model is told of an undo that was done, and only of that.
+        let notes = rollout_of(home.path(), &thread).matches("<changes_undone>").count();
+        assert_eq!(notes, usize::from(!is_new), "round {round}");
+    }
+}

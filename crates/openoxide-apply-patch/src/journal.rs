@@ -3,13 +3,14 @@
 //! A new file is renamed in without replacing, an update exchanges names with the old file, a deleted file is renamed
 //! aside: each is one step of the kernel, and the old file exists until the last step has succeeded. `write` decides
 //! which steps to take; nothing is checked against the patch here except that a swapped-out file is the verified one.
+//! Whatever is done is written to the ledger first, where there is one.
 
 use std::{
     fs::Permissions,
     hash::{BuildHasher, Hasher, RandomState},
     io::{self, Read as _, Write as _},
     os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use rustix::fs::FileType;
@@ -18,10 +19,10 @@ use openoxide_display::quote_path;
 
 use crate::{
     PatchError,
-    place::{self, Made, Place, is_unsupported},
+    ledger::{Entry, Ledger, StepEntry, hash},
+    place::{self, Made, Making, Place, is_unsupported},
     resolve::{Target, Tree},
     verify::{Change, Plan},
-    write::Staged,
 };
 
 /// Why a step was not taken.
@@ -37,14 +38,25 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// A step that is to be taken.
+#[derive(Debug)]
+pub(crate) enum Intent {
+    /// The new file at `temp` gets the name `target`, which is free.
+    Create { temp: Place, target: Place },
+    /// The new file at `temp` takes the place of the one at `target`.
+    Replace { temp: Place, target: Place },
+    /// The file at `target` goes; it is kept at `temp` until all steps are taken.
+    SetAside { temp: Place, target: Place },
+}
+
 /// A step that was taken and can be undone.
 enum Step {
     /// A new file stands at `target`.
     Created { target: Place },
     /// `target` holds the new file and `temp` the old one.
     Exchanged { temp: Place, target: Place },
-    /// `target` holds the new file; the old one is only in memory, because the file system cannot exchange names.
-    Replaced { target: Place, old: String },
+    /// `target` holds the new file and `backup` a copy of the old one, because the file system cannot exchange names.
+    Replaced { backup: Place, target: Place },
     /// The old file of `target` stands at `temp`.
     SetAside { temp: Place, target: Place },
 }
@@ -52,6 +64,8 @@ enum Step {
 /// Everything done so far, so that it can be undone.
 #[derive(Default)]
 pub(crate) struct Journal {
+    /// Where everything is written down before it is done; without one a killed process leaves what it had done.
+    ledger: Option<Ledger>,
     /// Directories that did not exist before, outermost first.
     directories: Vec<Made>,
     /// Files under temporary names that are of no use after a failure.
@@ -59,10 +73,35 @@ pub(crate) struct Journal {
     steps: Vec<Step>,
 }
 
+impl Making for Journal {
+    fn about_to_make(&mut self, path: &Path) -> io::Result<()> {
+        self.note(|| Entry::Making(path.into()))
+    }
+
+    fn made(&mut self, made: Made) -> io::Result<()> {
+        let place = made.place().clone();
+        self.directories.push(made);
+        if self.ledger.is_some() {
+            let stat = place.stat()?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+            self.note(|| Entry::Made(place.path().into(), place::id(&stat)))?;
+        }
+        Ok(())
+    }
+}
+
 impl Journal {
+    /// One that writes down what it does.
+    pub(crate) fn new(ledger: Option<Ledger>) -> Self {
+        Self { ledger, ..Self::default() }
+    }
+
+    fn note(&mut self, entry: impl FnOnce() -> Entry) -> io::Result<()> {
+        self.ledger.as_mut().map_or(Ok(()), |ledger| ledger.append(&entry()))
+    }
+
     /// The place of a target. The directories above it that are missing are created.
     pub(crate) fn place(&mut self, tree: &Tree, target: &Target) -> io::Result<Place> {
-        tree.make_place(target, &mut self.directories)
+        tree.make_place(target, self)
     }
 
     /// Writes `text` beside `target`. With `model`, takes over that file's permissions (never setuid, setgid or sticky)
@@ -79,7 +118,8 @@ impl Journal {
         let first_mode = if model.is_some() || mode.is_some() { 0o600 } else { 0o666 };
         let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
         for _ in 0..ATTEMPTS {
-            let temp = target.sibling(&temporary_name());
+            let temp = temporary(target);
+            self.note(|| Entry::Creating(temp.path().into()))?;
             let mut file = match temp.create(first_mode) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -89,6 +129,10 @@ impl Journal {
                 Err(error) => return Err(error),
             };
             self.temps.push(temp.clone());
+            if self.ledger.is_some() {
+                let made = file.metadata()?;
+                self.note(|| Entry::Created(temp.path().into(), (made.dev(), made.ino())))?;
+            }
             file.write_all(text.as_bytes())?;
             if let Some(model) = model {
                 let wanted = model.stat()?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
@@ -109,19 +153,53 @@ impl Journal {
         Err(last)
     }
 
-    /// Takes the steps of one change.
-    pub(crate) fn commit(&mut self, change: &Change, plan: &Plan, staged: &Staged) -> Result<(), Failure> {
-        let Staged { temp, source, destination } = staged;
-        match (temp, destination, &change.old) {
-            (Some(temp), Some(to), Some(old)) => {
-                self.create(temp, to)?;
-                self.set_aside(source, old, plan)
-            }
-            (Some(temp), None, Some(old)) => self.replace(temp, source, old, plan),
-            (Some(temp), _, None) => self.create(temp, source),
-            (None, _, Some(old)) => self.set_aside(source, old, plan),
-            (None, _, None) => Ok(()),
+    /// Writes down the steps that are to be taken. They are durable once [`Journal::make_durable`] has returned.
+    pub(crate) fn announce(&mut self, change: &Change, plan: &Plan, intents: &[Intent]) -> io::Result<()> {
+        if self.ledger.is_none() {
+            return Ok(());
         }
+        let hash = change.new.as_deref().map(|new| hash(new.as_bytes())).unwrap_or_default();
+        let old = plan.id.unwrap_or_default();
+        for intent in intents {
+            let path = |place: &Place| place.path().to_path_buf();
+            let step = match intent {
+                Intent::Create { temp, target } => {
+                    StepEntry::Create { temp: path(temp), target: path(target), hash: hash.clone() }
+                }
+                Intent::Replace { temp, target } => {
+                    StepEntry::Exchange { temp: path(temp), target: path(target), hash: hash.clone(), old }
+                }
+                Intent::SetAside { temp, target } => {
+                    StepEntry::SetAside { target: path(target), temp: path(temp), old }
+                }
+            };
+            self.note(|| Entry::Step(step))?;
+        }
+        Ok(())
+    }
+
+    /// Makes what was announced durable.
+    pub(crate) fn make_durable(&mut self) -> io::Result<()> {
+        self.ledger.as_mut().map_or(Ok(()), Ledger::sync)
+    }
+
+    /// From here on the patch counts, whatever becomes of the process.
+    pub(crate) fn note_done(&mut self) -> io::Result<()> {
+        self.note(|| Entry::Done)?;
+        self.make_durable()
+    }
+
+    /// Takes the steps of one change.
+    pub(crate) fn commit(&mut self, change: &Change, plan: &Plan, intents: &[Intent]) -> Result<(), Failure> {
+        let old = change.old.as_deref().unwrap_or_default();
+        for intent in intents {
+            match intent {
+                Intent::Create { temp, target } => self.create(temp, target)?,
+                Intent::Replace { temp, target } => self.replace(temp, target, change, plan)?,
+                Intent::SetAside { temp, target } => self.set_aside(temp, target, old, plan)?,
+            }
+        }
+        Ok(())
     }
 
     fn create(&mut self, temp: &Place, target: &Place) -> Result<(), Failure> {
@@ -131,7 +209,8 @@ impl Journal {
         Ok(())
     }
 
-    fn replace(&mut self, temp: &Place, target: &Place, old: &str, plan: &Plan) -> Result<(), Failure> {
+    fn replace(&mut self, temp: &Place, target: &Place, change: &Change, plan: &Plan) -> Result<(), Failure> {
+        let old = change.old.as_deref().unwrap_or_default();
         match temp.exchange(target) {
             Ok(()) => {
                 self.forget(temp);
@@ -139,20 +218,32 @@ impl Journal {
                 check_swapped(temp, old, plan)
             }
             Err(error) if is_unsupported(error) => {
+                let backup = self.write_temp(target, old, Some(target), None)?;
+                let path = |place: &Place| place.path().to_path_buf();
+                self.note(|| {
+                    Entry::Step(StepEntry::Replace {
+                        backup: path(&backup),
+                        temp: path(temp),
+                        target: path(target),
+                        hash: hash(change.new.as_deref().unwrap_or_default().as_bytes()),
+                        old: plan.id.unwrap_or_default(),
+                    })
+                })?;
+                self.make_durable()?;
                 temp.rename(target)?;
                 self.forget(temp);
-                self.steps.push(Step::Replaced { target: target.clone(), old: old.into() });
+                self.forget(&backup);
+                self.steps.push(Step::Replaced { backup, target: target.clone() });
                 Ok(())
             }
             Err(error) => Err(io::Error::from(error).into()),
         }
     }
 
-    fn set_aside(&mut self, target: &Place, old: &str, plan: &Plan) -> Result<(), Failure> {
-        let temp = target.sibling(&temporary_name());
-        target.rename_new(&temp)?;
+    fn set_aside(&mut self, temp: &Place, target: &Place, old: &str, plan: &Plan) -> Result<(), Failure> {
+        target.rename_new(temp)?;
         self.steps.push(Step::SetAside { temp: temp.clone(), target: target.clone() });
-        check_swapped(&temp, old, plan)
+        check_swapped(temp, old, plan)
     }
 
     fn forget(&mut self, temp: &Place) {
@@ -186,16 +277,12 @@ impl Journal {
                         quote_path(temp.path())
                     )),
                 },
-                Step::Replaced { target, old } => {
-                    let undone = self.write_temp(&target, &old, Some(&target), None).and_then(|temp| {
-                        temp.rename(&target)?;
-                        self.forget(&temp);
-                        Ok(())
-                    });
-                    if let Err(error) = undone {
+                Step::Replaced { backup, target } => {
+                    if let Err(error) = backup.rename(&target) {
                         stands.push(format!(
-                            "{} is changed and could not be restored ({error})",
-                            quote_path(target.path())
+                            "{} is changed; its old content is in {} ({error})",
+                            quote_path(target.path()),
+                            quote_path(backup.path())
                         ));
                     }
                 }
@@ -221,8 +308,10 @@ impl Journal {
     /// Removes the old files after success. Returns those that could not be removed.
     pub(crate) fn finish(self) -> Vec<PathBuf> {
         let old = self.steps.into_iter().filter_map(|step| match step {
-            Step::Exchanged { temp, .. } | Step::SetAside { temp, .. } => Some(temp),
-            Step::Created { .. } | Step::Replaced { .. } => None,
+            Step::Exchanged { temp, .. } | Step::SetAside { temp, .. } | Step::Replaced { backup: temp, .. } => {
+                Some(temp)
+            }
+            Step::Created { .. } => None,
         });
         old.filter(|temp| temp.remove().is_err()).map(|temp| temp.path().to_path_buf()).collect()
     }
@@ -247,9 +336,10 @@ fn check_swapped(temp: &Place, old: &str, plan: &Plan) -> Result<(), Failure> {
     if is_same { Ok(()) } else { Err(Failure::Stale) }
 }
 
-fn temporary_name() -> String {
+/// A fresh name beside a target.
+pub(crate) fn temporary(target: &Place) -> Place {
     // A hasher's random keys are the standard library's only source of randomness; O_EXCL settles the rest.
-    format!(".openoxide-patch-{:016x}", RandomState::new().build_hasher().finish())
+    target.sibling(&format!(".openoxide-patch-{:016x}", RandomState::new().build_hasher().finish()))
 }
 
 /// How the tree stands after a failure, for [`PatchError::Write`].

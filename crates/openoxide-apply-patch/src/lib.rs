@@ -6,7 +6,8 @@
 //!
 //! The road of one patch: [`extract_from_shell`] (only when it came as a command) -> [`parse`] -> [`Patch::verify`] ->
 //! the caller asks whoever must be asked, showing [`VerifiedPatch::unified_diff`] -> [`VerifiedPatch::apply`] ->
-//! [`Applied::summary`] for the model.
+//! [`Applied::summary`] for the model. A caller who has a place for a [`Ledger`] takes [`VerifiedPatch::commit`] instead of
+//! `apply`, and [`Leftover::recover`] after its process was killed.
 //!
 //! Rules that hold throughout:
 //!
@@ -19,17 +20,21 @@ mod error;
 mod grammar;
 mod indent;
 mod journal;
+mod ledger;
 mod lines;
 mod matcher;
 mod nearest;
 mod parse;
 mod patch;
 mod place;
+mod recover;
 mod resolve;
 mod shell;
 mod verify;
 mod write;
 
+#[cfg(test)]
+mod kills;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
@@ -40,12 +45,14 @@ mod weak_spots;
 pub use diff::unified_diff;
 pub use error::{ErrorKind, PatchError};
 pub use grammar::GRAMMAR;
+pub use ledger::Ledger;
 pub use parse::parse;
 pub use patch::{Chunk, ChunkLine, FileOp, LineTag, Patch};
+pub use recover::{Leftover, Recovered};
 pub use resolve::Base;
 pub use shell::{ShellPatch, extract_from_shell};
 pub use verify::{Change, ChangeKind, VerifiedPatch};
-pub use write::Applied;
+pub use write::{Applied, Committed};
 
 /// Largest file, in bytes, that a patch may read or produce.
 pub const MAX_FILE_BYTES: u64 = 10 * 1024 * 1024;

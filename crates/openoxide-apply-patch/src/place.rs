@@ -58,6 +58,15 @@ pub(crate) struct Place {
 /// A directory that was made on the way to a place.
 pub(crate) struct Made(Place);
 
+/// Who is told of directories that are made.
+pub(crate) trait Making {
+    /// One is about to be made.
+    fn about_to_make(&mut self, path: &Path) -> io::Result<()>;
+
+    /// It was made. An error ends the way to the place; what was made has been taken over all the same.
+    fn made(&mut self, made: Made) -> io::Result<()>;
+}
+
 impl Anchor {
     /// Opens a directory by its path, which is absolute and without links.
     pub(crate) fn open(path: &Path, walk: Walk) -> io::Result<Self> {
@@ -94,8 +103,8 @@ impl Anchor {
         }
     }
 
-    /// The same, making the directories that are missing; those are added to `made`, outermost first.
-    pub(crate) fn make_place(&self, path: &Path, made: &mut Vec<Made>) -> io::Result<Place> {
+    /// The same, making the directories that are missing, outermost first.
+    pub(crate) fn make_place(&self, path: &Path, making: &mut dyn Making) -> io::Result<Place> {
         let (parents, name) = self.split(path)?;
         let mut directory = Arc::clone(&self.directory);
         let mut so_far = self.path.clone();
@@ -103,9 +112,12 @@ impl Anchor {
             so_far.push(part);
             let next = match step(&directory, part) {
                 Err(Errno::NOENT) => {
+                    making.about_to_make(&so_far)?;
+                    #[cfg(test)]
+                    crate::kills::point();
                     rustix::fs::mkdirat(&directory, part, Mode::from_raw_mode(0o777))?;
                     let place = Place { directory: Arc::clone(&directory), name: part.into(), path: so_far.clone() };
-                    made.push(Made(place));
+                    making.made(Made(place))?;
                     step(&directory, part)
                 }
                 other => other,
@@ -163,10 +175,14 @@ fn step(directory: &OwnedFd, part: &OsStr) -> Result<OwnedFd, Errno> {
 }
 
 impl Made {
+    /// Which one it is.
+    pub(crate) fn place(&self) -> &Place {
+        &self.0
+    }
+
     /// Takes the directory away again, if it is empty.
     pub(crate) fn remove(&self) {
-        // One that is not empty belongs to someone else by now.
-        let _ = rustix::fs::unlinkat(&self.0.directory, &self.0.name, AtFlags::REMOVEDIR);
+        self.0.remove_directory();
     }
 }
 
@@ -204,6 +220,8 @@ impl Place {
 
     /// Makes a file of a name that must be free.
     pub(crate) fn create(&self, mode: u32) -> io::Result<File> {
+        #[cfg(test)]
+        crate::kills::point();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_bits_truncate(mode as rustix::fs::RawMode);
         Ok(rustix::fs::openat(self.directory.as_fd(), &self.name, flags, mode)?.into())
@@ -211,17 +229,27 @@ impl Place {
 
     /// Renames over whatever stands at the other place.
     pub(crate) fn rename(&self, to: &Self) -> io::Result<()> {
+        #[cfg(test)]
+        crate::kills::point();
         Ok(rustix::fs::renameat(self.directory.as_fd(), &self.name, to.directory.as_fd(), &to.name)?)
     }
 
     /// Lets the two places swap what stands there.
     pub(crate) fn exchange(&self, with: &Self) -> Result<(), Errno> {
+        #[cfg(test)]
+        crate::kills::point();
+        #[cfg(test)]
+        if crate::kills::lacks_exchange() {
+            return Err(Errno::INVAL);
+        }
         let (from, to) = (self.directory.as_fd(), with.directory.as_fd());
         rustix::fs::renameat_with(from, &self.name, to, &with.name, RenameFlags::EXCHANGE)
     }
 
     /// Renames to a place that must be free, in one step where the file system can.
     pub(crate) fn rename_new(&self, to: &Self) -> io::Result<()> {
+        #[cfg(test)]
+        crate::kills::point();
         let (from, into) = (self.directory.as_fd(), to.directory.as_fd());
         match rustix::fs::renameat_with(from, &self.name, into, &to.name, RenameFlags::NOREPLACE) {
             Err(errno) if is_unsupported(errno) => {
@@ -233,8 +261,18 @@ impl Place {
         }
     }
 
+    /// Removes the directory there, if it is empty.
+    pub(crate) fn remove_directory(&self) {
+        #[cfg(test)]
+        crate::kills::point();
+        // One that is not empty belongs to someone else by now.
+        let _ = rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::REMOVEDIR);
+    }
+
     /// Removes the file.
     pub(crate) fn remove(&self) -> io::Result<()> {
+        #[cfg(test)]
+        crate::kills::point();
         Ok(rustix::fs::unlinkat(self.directory.as_fd(), &self.name, AtFlags::empty())?)
     }
 
@@ -266,6 +304,17 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
+    impl Making for Vec<Made> {
+        fn about_to_make(&mut self, _: &Path) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn made(&mut self, made: Made) -> io::Result<()> {
+            self.push(made);
+            Ok(())
+        }
+    }
+
     #[test]
     fn no_link_is_followed_on_the_way() {
         for walk in [Walk::Kernel, Walk::ByHand] {
@@ -280,7 +329,7 @@ mod tests {
             assert!(root.join("a/b/new").exists());
             for link in ["a/out/new", "a/in/new"] {
                 assert!(anchor.place(&root.join(link)).is_err(), "{link} by {walk:?}");
-                assert!(anchor.make_place(&root.join(link), &mut Vec::new()).is_err(), "{link} by {walk:?}");
+                assert!(anchor.make_place(&root.join(link), &mut Vec::<Made>::new()).is_err(), "{link} by {walk:?}");
             }
             assert!(anchor.place(&root.join("a/no/new")).unwrap().is_none());
             for foreign in ["/elsewhere/new", "a/b/new"] {
@@ -308,7 +357,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let anchor = Anchor::open(&root, Walk::Kernel).unwrap();
-        let mut made = Vec::new();
+        let mut made: Vec<Made> = Vec::new();
         anchor.make_place(&root.join("x/y/new"), &mut made).unwrap();
         assert!(root.join("x/y").is_dir() && made.len() == 2);
         made.iter().rev().for_each(Made::remove);

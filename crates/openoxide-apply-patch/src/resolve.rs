@@ -19,7 +19,7 @@ use rustix::fs::{FileType, Stat};
 
 use crate::{
     MAX_FILE_BYTES, PatchError,
-    place::{self, Anchor, Made, Place, Walk},
+    place::{self, Anchor, Making, Place, Walk},
 };
 
 const USE_COMMAND: &str = "patches only change text files; use a command if this must be changed";
@@ -97,8 +97,8 @@ impl Tree {
     }
 
     /// The place of a target, with the directories above it, which are made where they are missing.
-    pub(crate) fn make_place(&self, target: &Target, made: &mut Vec<Made>) -> io::Result<Place> {
-        self.anchor_of(target)?.make_place(&target.real, made)
+    pub(crate) fn make_place(&self, target: &Target, making: &mut dyn Making) -> io::Result<Place> {
+        self.anchor_of(target)?.make_place(&target.real, making)
     }
 
     fn anchor_of(&self, target: &Target) -> io::Result<Anchor> {

@@ -90,7 +90,7 @@ pub(crate) struct Plan {
     /// The permissions that a new file is to have, where they are not the usual ones.
     pub(crate) mode: Option<u32>,
     /// Device and inode of the file that was read; `None` for an added file.
-    id: Option<(u64, u64)>,
+    pub(crate) id: Option<(u64, u64)>,
 }
 
 impl Patch {

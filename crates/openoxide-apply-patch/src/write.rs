@@ -5,7 +5,8 @@
 //! found (`place`), wherever their names lead by now. A hard link to an updated file elsewhere keeps the old content. Owner
 //! and group are kept where the system lets us; extended attributes are not.
 //!
-//! A process killed midway leaves files named `.openoxide-patch-*` behind, never a half-written target.
+//! A process killed midway leaves files named `.openoxide-patch-*` behind and some files changed, never a half-written
+//! one. With a [`Ledger`] all of it can be put right afterwards ([`crate::Leftover`]); without one nothing does that.
 
 use std::{fmt::Write as _, io, path::PathBuf};
 
@@ -13,8 +14,8 @@ use openoxide_display::quote_path;
 
 use crate::{
     PatchError,
-    journal::{Failure, Journal, outcome},
-    place::Place,
+    journal::{Failure, Intent, Journal, outcome, temporary},
+    ledger::Ledger,
     resolve::Target,
     verify::{ChangeKind, VerifiedPatch},
 };
@@ -50,24 +51,46 @@ impl Applied {
     }
 }
 
-/// One change, ready to be taken.
-pub(crate) struct Staged {
-    /// The new content; none where the file is removed.
-    pub(crate) temp: Option<Place>,
-    /// The file.
-    pub(crate) source: Place,
-    /// Where it moves to.
-    pub(crate) destination: Option<Place>,
+/// A patch of which all files are in place; their old contents are still there under temporary names.
+#[must_use]
+pub struct Committed {
+    journal: Journal,
+    patch: VerifiedPatch,
+}
+
+impl std::fmt::Debug for Committed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Committed").field("patch", &self.patch).finish_non_exhaustive()
+    }
+}
+
+impl Committed {
+    /// Removes the old contents.
+    #[must_use]
+    pub fn finish(self) -> Applied {
+        self.patch.applied(self.journal.finish())
+    }
 }
 
 impl VerifiedPatch {
-    /// Writes all changes, or none.
+    /// Writes all changes, or none. A process that is killed midway leaves what it had done; see
+    /// [`VerifiedPatch::commit`].
     ///
     /// # Errors
     /// [`PatchError::Stale`] when a file is not as it was verified, [`PatchError::Write`] when the system refuses. In both
     /// cases what was done is taken back; the message says what could not be.
     pub fn apply(self) -> Result<Applied, PatchError> {
-        let mut journal = Journal::default();
+        self.commit(None).map(Committed::finish)
+    }
+
+    /// The same in two parts: on return all files are in place and `ledger` says so. Between the two parts the caller
+    /// notes what was changed, so that it is known whenever the patch counts. Afterwards, and after an error, the ledger
+    /// is of no use any more.
+    ///
+    /// # Errors
+    /// As [`VerifiedPatch::apply`].
+    pub fn commit(self, ledger: Option<Ledger>) -> Result<Committed, PatchError> {
+        let mut journal = Journal::new(ledger);
         let staged = match self.stage(&mut journal) {
             Ok(staged) => staged,
             Err((path, source)) if is_replaced(&source) => {
@@ -80,13 +103,19 @@ impl VerifiedPatch {
             journal.roll_back();
             return Err(error);
         }
-        self.commit(journal, &staged)
+        self.take_steps(journal, &staged)
     }
 
     /// Takes all steps, or takes back those that were taken.
-    fn commit(self, mut journal: Journal, staged: &[Staged]) -> Result<Applied, PatchError> {
-        for ((change, plan), staged) in self.changes.iter().zip(&self.plans).zip(staged) {
-            match journal.commit(change, plan, staged) {
+    fn take_steps(self, mut journal: Journal, staged: &[Vec<Intent>]) -> Result<Committed, PatchError> {
+        let parts = || self.changes.iter().zip(&self.plans).zip(staged);
+        let first = || self.changes.first().map(|change| change.path.clone()).unwrap_or_default();
+        let announced = parts().try_for_each(|((change, plan), intents)| journal.announce(change, plan, intents));
+        if let Err(source) = announced.and_then(|()| journal.make_durable()) {
+            return Err(journal.fail(first(), source));
+        }
+        for ((change, plan), intents) in parts() {
+            match journal.commit(change, plan, intents) {
                 Ok(()) => {}
                 Err(Failure::Io(source)) => return Err(journal.fail(change.path.clone(), source)),
                 Err(Failure::Stale) => {
@@ -100,12 +129,15 @@ impl VerifiedPatch {
                 }
             }
         }
-        Ok(self.applied(journal.finish()))
+        match journal.note_done() {
+            Ok(()) => Ok(Committed { journal, patch: self }),
+            Err(source) => Err(journal.fail(first(), source)),
+        }
     }
 
-    /// Finds the directory of every file, and writes every new content under a temporary name in its target's, which is
-    /// created where missing.
-    fn stage(&self, journal: &mut Journal) -> Result<Vec<Staged>, (PathBuf, io::Error)> {
+    /// Finds the directory of every file, writes every new content under a temporary name in its target's, which is
+    /// created where missing, and says which steps are to be taken for each change.
+    fn stage(&self, journal: &mut Journal) -> Result<Vec<Vec<Intent>>, (PathBuf, io::Error)> {
         let mut staged = Vec::with_capacity(self.changes.len());
         for (change, plan) in self.changes.iter().zip(&self.plans) {
             let failed = |error| (change.move_to.as_ref().unwrap_or(&change.path).clone(), error);
@@ -114,18 +146,21 @@ impl VerifiedPatch {
                 Some((_, _, target)) => Some(journal.place(&self.tree, target).map_err(failed)?),
                 None => None,
             };
-            let temp = match &change.new {
-                Some(new) => {
-                    let model = (change.kind == ChangeKind::Update).then_some(&source);
-                    Some(
-                        journal
-                            .write_temp(destination.as_ref().unwrap_or(&source), new, model, plan.mode)
-                            .map_err(failed)?,
-                    )
-                }
-                None => None,
-            };
-            staged.push(Staged { temp, source, destination });
+            let mut intents = Vec::new();
+            if let Some(new) = &change.new {
+                let model = (change.kind == ChangeKind::Update).then_some(&source);
+                let target = destination.as_ref().unwrap_or(&source);
+                let temp = journal.write_temp(target, new, model, plan.mode).map_err(failed)?;
+                let target = target.clone();
+                intents.push(match (&destination, &change.old) {
+                    (None, Some(_)) => Intent::Replace { temp, target },
+                    (Some(_), _) | (None, None) => Intent::Create { temp, target },
+                });
+            }
+            if change.old.is_some() && (change.new.is_none() || destination.is_some()) {
+                intents.push(Intent::SetAside { temp: temporary(&source), target: source });
+            }
+            staged.push(intents);
         }
         Ok(staged)
     }
@@ -185,7 +220,7 @@ impl VerifiedPatch {
 }
 
 /// Whether a directory that was one at the check is now a link or a file.
-fn is_replaced(error: &io::Error) -> bool {
+pub(crate) fn is_replaced(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let errno = Errno::from_io_error(error);
     errno.is_some_and(|errno| [Errno::NOTDIR, Errno::LOOP, Errno::XDEV].contains(&errno))
@@ -215,7 +250,7 @@ mod tests {
         let staged = verified.stage(&mut journal).unwrap();
         verified.check_again().unwrap();
         meddle(dir.path());
-        let error = verified.commit(journal, &staged).unwrap_err();
+        let error = verified.take_steps(journal, &staged).unwrap_err();
         (dir, error)
     }
 

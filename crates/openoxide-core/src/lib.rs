@@ -50,9 +50,9 @@ pub use ids::{ApprovalId, SteerId, ThreadId, TurnId};
 pub use interruption::Interruption;
 pub use protocol::*;
 pub use rollout::{
-    Damage, EventRecord, FORMAT, Fate, Holder, JsonlStore, Opened, Overrides, Reading, RolloutItem, RolloutLine,
-    SessionMeta, Stamp, StoredThread, Syncer, ThreadStore, ThreadSummary, ThreadWriter, TurnContext, TurnStatusRecord,
-    summaries,
+    Damage, EventRecord, FORMAT, Fate, Holder, JsonlStore, Opened, Overrides, PatchLedger, PatchNote, Reading,
+    RolloutItem, RolloutLine, SessionMeta, Stamp, StoredThread, Syncer, ThreadStore, ThreadSummary, ThreadWriter,
+    TurnContext, TurnStatusRecord, summaries,
 };
 pub use shares::{Exceeded, Held, Shares, share_of};
 pub use temporary::remove_temporary;

@@ -9,6 +9,7 @@ mod index;
 mod jsonl;
 mod lock;
 mod owner;
+mod patches;
 mod read;
 pub(crate) mod restore;
 mod store;
@@ -29,6 +30,7 @@ pub(crate) use self::index::{Listing, owner_of};
 pub use self::index::{ThreadSummary, summaries};
 pub use self::jsonl::JsonlStore;
 pub(crate) use self::owner::Rollout;
+pub use self::patches::{PatchLedger, PatchNote};
 pub use self::read::{Damage, Reading};
 pub use self::store::{Fate, Holder, Opened, Stamp, StoredThread, Syncer, ThreadStore, ThreadWriter};
 pub(crate) use self::sync::SyncQueue;
@@ -237,6 +239,18 @@ pub enum EventRecord {
         turn_id: TurnId,
         /// The files.
         files: Vec<FileRecord>,
+    },
+    /// A patch of a turn was applied. It stands for the turn's `changes` where those are missing, because the program was
+    /// killed in the turn.
+    Patched {
+        /// The turn.
+        turn_id: TurnId,
+        /// The call.
+        call_id: String,
+        /// The files.
+        files: Vec<FileRecord>,
+        /// What changed.
+        diff: Option<String>,
     },
     /// A turn ended.
     TurnEnded {

@@ -7,6 +7,7 @@ mod exchanges;
 mod faults;
 mod lasting;
 mod listing;
+mod patches;
 mod reading;
 mod shares;
 mod sharing;

@@ -133,7 +133,7 @@ impl ThreadManager {
     }
 
     pub(crate) fn with_runner(config: Config, runner: Arc<dyn Runner>) -> Arc<Self> {
-        let store = config.home.as_deref().map(|home| Arc::new(JsonlStore::new(home)) as Arc<dyn ThreadStore>);
+        let store = config.home.as_deref().map(|home| Arc::new(JsonlStore::recovered(home)) as Arc<dyn ThreadStore>);
         Self::with_store(config, runner, store)
     }
 

@@ -1,6 +1,7 @@
 //! Taking back what one turn changed on disk, by what its rollout says of it: file by file, and only where a file still is
 //! as the turn left it. Whatever was changed since is left alone and named.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::files::{FileView, Links, OpenError};
-use crate::rollout::{EventRecord, RolloutItem, ThreadStore};
+use crate::rollout::{EventRecord, PatchLedger, PatchNote, RolloutItem, ThreadStore, TurnStatusRecord};
 use crate::{CoreError, RolloutLine, ThreadId, TurnId, instructions};
 
 /// A file that a turn has changed.
@@ -44,6 +45,27 @@ pub struct Undone {
     pub left: Vec<(PathBuf, &'static str)>,
 }
 
+/// What patches of one turn did together.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Patched(Vec<FileRecord>);
+
+impl Patched {
+    /// Adds what the next patch did.
+    pub(crate) fn add(&mut self, files: Vec<FileRecord>) {
+        for file in files {
+            match self.0.iter_mut().find(|known| known.path == file.path) {
+                Some(known) => known.after = file.after,
+                None => self.0.push(file),
+            }
+        }
+    }
+
+    /// The files that are not as the first patch found them.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = &FileRecord> {
+        self.0.iter().filter(|file| !file.is_kept || file.before.as_deref().map(hash) != file.after)
+    }
+}
+
 /// The hash of a content as records have it.
 pub(crate) fn hash(content: &str) -> String {
     let digest = Sha256::digest(content.as_bytes());
@@ -71,6 +93,7 @@ pub fn undo_turn(
     let root = cwd_of(&lines).ok_or(CoreError::NothingToUndo { id })?;
     // The path was without links when the turn ran, and a link in it now would lead somewhere else.
     let workspace = Workspace::open(&root, None).map_err(|source| CoreError::DirectoryChanged { source })?;
+    let directory_id = workspace.id().as_str().to_owned();
     let base = Base { directory: workspace.try_clone().map_err(failed)?, path: root.clone() };
     let view = FileView::new(Arc::new(workspace), Vec::new());
     let mut undone = Undone { turn_id, restored: Vec::new(), left: Vec::new() };
@@ -89,20 +112,66 @@ pub fn undo_turn(
     }
     // The patch writer looks at every file again, follows no link, and writes all or none.
     let verified = Patch { hunks }.verify_where(&root, Some(base), &|_| true);
-    let applied = verified.and_then(openoxide_apply_patch::VerifiedPatch::apply);
-    applied.map_err(|error| CoreError::Undo { id, reason: error.to_string() })?;
+    let verified = verified.map_err(|error| CoreError::Undo { id, reason: error.to_string() })?;
     let note = HistoryItem::Message { role: Role::User, text: instructions::undone_note(&undone.restored) };
-    writer.append(&RolloutItem::ResponseItem(note.into())).map_err(failed)?;
+    let line = RolloutItem::ResponseItem(note.into());
+    let note = PatchNote { directory: root, directory_id, line };
+    let mut ledger = store.ledger(id, &note).map_err(failed)?;
+    let committed = match verified.commit(ledger.as_mut().and_then(PatchLedger::take)) {
+        Ok(committed) => committed,
+        Err(error) => {
+            ledger.into_iter().for_each(PatchLedger::remove);
+            return Err(CoreError::Undo { id, reason: error.to_string() });
+        }
+    };
+    let noted = writer.append(&note.line);
+    let _ = committed.finish();
+    // Where the note could not be written, whoever takes the thread into use next finds it in the ledger.
+    noted.map_err(failed)?;
+    ledger.into_iter().for_each(PatchLedger::remove);
     Ok(undone)
 }
 
+/// What the last turn that changed something has changed, or the one that is named. A turn that a crash has ended has
+/// what its patches have noted.
 fn changes_of(lines: &[RolloutLine], turn: Option<TurnId>) -> Option<(TurnId, Vec<FileRecord>)> {
-    lines.iter().rev().find_map(|line| match &line.item {
-        RolloutItem::EventMsg(EventRecord::Changes { turn_id, files }) if turn.is_none_or(|turn| turn == *turn_id) => {
-            Some((*turn_id, files.clone()))
+    let mut ended_itself = HashSet::new();
+    // Of the turn whose lines are being passed, last first.
+    let mut patched: Option<(TurnId, Vec<Vec<FileRecord>>)> = None;
+    for line in lines.iter().rev() {
+        let RolloutItem::EventMsg(record) = &line.item else {
+            // No patch of an earlier turn follows.
+            if matches!(line.item, RolloutItem::TurnContext(_))
+                && let Some((turn_id, files)) = patched.take()
+            {
+                let mut all = Patched::default();
+                files.into_iter().rev().for_each(|files| all.add(files));
+                let changed: Vec<FileRecord> = all.changed().cloned().collect();
+                if !changed.is_empty() {
+                    return Some((turn_id, changed));
+                }
+            }
+            continue;
+        };
+        match record {
+            EventRecord::Changes { turn_id, files } if turn.is_none_or(|turn| turn == *turn_id) => {
+                return Some((*turn_id, files.clone()));
+            }
+            EventRecord::TurnEnded { turn_id, status, .. } if *status != TurnStatusRecord::Interrupted => {
+                ended_itself.insert(*turn_id);
+            }
+            EventRecord::Patched { turn_id, files, .. }
+                if turn.is_none_or(|turn| turn == *turn_id) && !ended_itself.contains(turn_id) =>
+            {
+                match &mut patched {
+                    Some((known, all)) if known == turn_id => all.push(files.clone()),
+                    _ => patched = Some((*turn_id, vec![files.clone()])),
+                }
+            }
+            _ => {}
         }
-        _ => None,
-    })
+    }
+    None
 }
 
 fn cwd_of(lines: &[RolloutLine]) -> Option<PathBuf> {

@@ -3,13 +3,16 @@
 //! server is gone. It has one thread, no runtime and no configuration; policy is decided before it.
 //!
 //! Being a child subreaper it inherits every process of the tree that loses its parent, whatever session or group that
-//! process has moved to. So "no child is left" is the kernel's own word for "nothing is left".
+//! process has moved to. So "no child is left" is the kernel's own word for "nothing is left". In full access there are two
+//! of them (`twin`), because a command there can kill its supervisor.
 
 mod child;
 mod confine;
 mod descendants;
 mod failure;
 mod signals;
+#[cfg(target_os = "linux")]
+mod twin;
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,6 +28,21 @@ pub(crate) use confine::landlock_version;
 use descendants::Sweeper;
 pub(crate) use descendants::kill_session;
 use failure::Failure;
+#[cfg(target_os = "linux")]
+use twin::Twin;
+
+/// Elsewhere a supervisor is alone, and is no subreaper.
+#[cfg(not(target_os = "linux"))]
+struct Twin;
+
+#[cfg(not(target_os = "linux"))]
+impl Twin {
+    fn is_alone(&self) -> bool {
+        false
+    }
+
+    fn release(&self) {}
+}
 
 /// From SIGTERM to SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -78,20 +96,28 @@ fn supervise() -> Result<(), NoRequest> {
     let mut control = Control { socket: UnixStream::from(control), is_open: true };
     let started = match prepare() {
         Ok(null) => match Request::read(&mut control.socket) {
-            Some(request) => start(&request, &null, &mut control),
+            Some(request) => {
+                #[cfg(target_os = "linux")]
+                let split = Twin::split(&request, null.as_fd(), &mut control);
+                #[cfg(not(target_os = "linux"))]
+                let split = Ok(Twin);
+                let started = split.map_err(|errno| Failure::new(Step::Prepare, errno));
+                started.and_then(|twin| Ok((start(&request, &null, &mut control)?, twin)))
+            }
             None => return Err(NoRequest),
         },
         Err(errno) => Err(Failure::new(Step::Prepare, errno)),
     };
     match started {
-        Ok(Command { started, tty }) => {
+        Ok((Command { started, tty }, twin)) => {
             control.tell(Record::Started { pid: started.pid.as_raw_nonzero().get().cast_unsigned() });
-            watch(&started, tty, &mut control);
+            watch(&started, tty, &mut control, &twin);
             #[cfg(target_os = "linux")]
             if let Some(placeholders) = started.placeholders {
                 placeholders.remove();
             }
             control.tell(Record::Gone);
+            twin.release();
         }
         Err(failure) => {
             details(&failure.detail).for_each(|record| control.tell(record));
@@ -181,12 +207,17 @@ enum Ending {
 }
 
 /// Returns when nothing is left below this process.
-fn watch(started: &Started, tty: bool, control: &mut Control) {
+fn watch(started: &Started, tty: bool, control: &mut Control, twin: &Twin) {
     let mut ending = Ending::No;
     let mut sweeper = Sweeper::new(started.pid, tty);
     loop {
         if reap(started, control) && !sweeper.is_left() {
             return;
+        }
+        // Whoever killed the one above may be about to kill this one. Where it died before its death was told, this look is
+        // the only one; later ones end the wait below.
+        if twin.is_alone() && !matches!(ending, Ending::Killing { .. }) {
+            ending = Ending::Killing { pause: Duration::from_millis(1) };
         }
         let now = Instant::now();
         if matches!(ending, Ending::Asked { kill_at } if now >= kill_at) {

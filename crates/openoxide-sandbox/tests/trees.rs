@@ -185,3 +185,59 @@ fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a process id is not zero");
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it may be killed");
 }
+
+/// What leaves a session twice and does not listen to SIGTERM.
+fn stubborn(mark: &str) -> String {
+    format!("trap '' TERM\n{}", escapees(mark))
+}
+
+fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a process id is not zero");
+    rustix::process::kill_process(pid, signal).expect("it may be signalled");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn either_of_two_supervisors_that_is_killed_takes_everything_along_in_full_access() {
+    for is_above in [false, true] {
+        let mark = mark();
+        let command = launcher().spawn(script(&stubborn(&mark))).await.unwrap();
+        until("all run", || marked(&mark).len() == ESCAPEES).await;
+        let (_, below) = state(command.pid()).unwrap();
+        let (_, above) = state(below).unwrap();
+        assert_eq!(state(above).unwrap().1, std::process::id());
+        kill(if is_above { above } else { below });
+        until("none runs", || marked(&mark).is_empty()).await;
+        assert_eq!(command.wait(LONG).await, WaitOutcome::Exited(KILLED));
+        until("none is left", || !command.tree_alive()).await;
+        for pid in [above, below] {
+            until("no supervisor is left", || state(pid).is_none_or(|(state, _)| state == 'Z')).await;
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_supervisor_that_is_stopped_in_full_access_goes_on() {
+    let mark = mark();
+    let command = launcher().spawn(script(&stubborn(&mark))).await.unwrap();
+    until("all run", || marked(&mark).len() == ESCAPEES).await;
+    let (_, below) = state(command.pid()).unwrap();
+    signal(below, rustix::process::Signal::STOP);
+    command.terminate().await;
+    assert_eq!(marked(&mark), Vec::<u32>::new());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_stopped_supervisor_above_ends_with_its_command() {
+    let mark = mark();
+    let command = launcher().spawn(script(&escapees(&mark))).await.unwrap();
+    until("all run", || marked(&mark).len() == ESCAPEES).await;
+    let (_, below) = state(command.pid()).unwrap();
+    let (_, above) = state(below).unwrap();
+    signal(above, rustix::process::Signal::STOP);
+    command.terminate().await;
+    assert_eq!(marked(&mark), Vec::<u32>::new());
+    until("it ends", || state(above).is_none()).await;
+}

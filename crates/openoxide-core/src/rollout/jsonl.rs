@@ -16,7 +16,9 @@ use time::macros::format_description;
 
 use super::lock::{self, ThreadLock};
 use super::writer::{JsonlWriter, create, stamp_of};
-use super::{Disk, Fate, Holder, Reading, RealDisk, Stamp, StoredThread, ThreadStore, ThreadWriter, read};
+use super::{
+    Disk, Fate, Holder, PatchLedger, PatchNote, Reading, RealDisk, Stamp, StoredThread, ThreadStore, ThreadWriter, read,
+};
 use crate::{ThreadId, TurnId};
 
 /// How long a server may have a deleted thread in memory and still be told so.
@@ -35,7 +37,7 @@ pub struct JsonlStore {
     /// Where threads are that were put aside, or came back from there.
     aside: PathBuf,
     /// Where the locks are.
-    run: PathBuf,
+    pub(super) run: PathBuf,
     disk: Arc<dyn Disk>,
 }
 
@@ -59,7 +61,12 @@ impl JsonlStore {
 
     /// The store of threads that were put aside, under `<home>/archived_sessions`.
     pub fn archived(home: &Path) -> Self {
-        let Self { sessions, aside, run, disk } = Self::new(home);
+        Self::new(home).other()
+    }
+
+    /// The archived threads of this store, or the ones of which this store is the archive.
+    pub(super) fn other(&self) -> Self {
+        let Self { sessions, aside, run, disk } = self.clone();
         Self { sessions: aside, aside: sessions, run, disk }
     }
 
@@ -85,7 +92,7 @@ impl JsonlStore {
 
     /// Takes the lock of a thread. Where no turn of it runs any more and only the last of its commands is not gone yet, that
     /// is waited for.
-    fn take_lock(&self, id: ThreadId) -> io::Result<ThreadLock> {
+    pub(super) fn take_lock(&self, id: ThreadId) -> io::Result<ThreadLock> {
         let begun = Instant::now();
         loop {
             match ThreadLock::take(self.lock_path(id)) {
@@ -151,7 +158,13 @@ impl ThreadStore for JsonlStore {
         fs::metadata(&path)?;
         let lock = self.take_lock(id)?;
         let file = OpenOptions::new().read(true).append(true).open(&path)?;
-        self.writer(lock, path, file)
+        let mut writer = self.writer(lock, path, file)?;
+        self.recover_patches_of(id, Some(writer.as_mut()));
+        Ok(writer)
+    }
+
+    fn ledger(&self, id: ThreadId, note: &PatchNote) -> io::Result<Option<PatchLedger>> {
+        self.begin_ledger(id, note).map(Some)
     }
 
     fn contains(&self, id: ThreadId) -> bool {
@@ -199,6 +212,7 @@ impl ThreadStore for JsonlStore {
         let path = self.path_of(id)?;
         fs::metadata(&path)?;
         let _lock = self.take_lock(id)?;
+        self.recover_patches_of(id, None);
         // Before it is gone, so that at no moment it looks lost.
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(self.deleted_path(id))?;
         fs::remove_file(path)?;

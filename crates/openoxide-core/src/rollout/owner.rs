@@ -81,6 +81,11 @@ impl Rollout {
         self.store.is_none()
     }
 
+    /// Where it is kept.
+    pub(crate) fn store(&self) -> Option<Arc<dyn ThreadStore>> {
+        self.store.clone()
+    }
+
     /// Whether the first line is written.
     pub(crate) fn is_begun(&self) -> bool {
         self.seen.is_some()

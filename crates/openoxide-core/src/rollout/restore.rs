@@ -6,7 +6,9 @@ use openoxide_model::{HistoryItem, Role, Usage};
 
 use super::{EventRecord, RolloutItem, RolloutLine, SessionMeta, TurnContext, TurnStatusRecord};
 use crate::approvals::{Remembered, RememberedApproval};
+use crate::diff::relative;
 use crate::thread_state::{KEPT_RESULTS, KeptResult};
+use crate::undo::Patched;
 use crate::{ThreadId, TurnId, TurnResult, TurnStatus, instructions};
 
 /// What a thread was.
@@ -28,11 +30,21 @@ pub(crate) struct Restored {
 }
 
 /// A turn that a crash has ended.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct CutOff {
     pub(crate) turn_id: TurnId,
     /// Index of its first item in the history.
     pub(crate) begins: usize,
+    /// What its patches did, as far as that was read.
+    patched: Patched,
+    /// The diffs of those, one after the other.
+    diff: String,
+}
+
+impl CutOff {
+    fn new(turn_id: TurnId, begins: usize) -> Self {
+        Self { turn_id, begins, patched: Patched::default(), diff: String::new() }
+    }
 }
 
 /// Puts a thread together. None where the lines do not begin with whose they are.
@@ -60,7 +72,7 @@ impl Restored {
             RolloutItem::SessionMeta(_) => {}
             RolloutItem::TurnContext(context) => {
                 self.close_lost_end();
-                self.cut_off = Some(CutOff { turn_id: context.turn_id, begins: self.history.len() });
+                self.cut_off = Some(CutOff::new(context.turn_id, self.history.len()));
                 self.context = Some(context);
             }
             RolloutItem::ResponseItem(item) => self.history.push(item),
@@ -78,8 +90,16 @@ impl Restored {
                 remembered.into_iter().for_each(|approval| self.grant(approval));
                 let is_over = self.results.iter().any(|kept| kept.result.turn_id == context.turn_id);
                 let begins = self.history.len();
-                self.cut_off = (!is_over).then_some(CutOff { turn_id: context.turn_id, begins });
+                let known = self.cut_off.take().filter(|turn| turn.turn_id == context.turn_id);
+                let turn = known.unwrap_or_else(|| CutOff::new(context.turn_id, begins));
+                self.cut_off = (!is_over).then_some(CutOff { begins, ..turn });
                 self.context = Some(context);
+            }
+            RolloutItem::EventMsg(EventRecord::Patched { turn_id, files, diff, .. }) => {
+                if let Some(turn) = self.cut_off.as_mut().filter(|turn| turn.turn_id == turn_id) {
+                    turn.patched.add(files);
+                    turn.diff.extend(diff);
+                }
             }
             RolloutItem::EventMsg(EventRecord::ApprovalDecided { .. } | EventRecord::Changes { .. }) => {}
         }
@@ -94,7 +114,7 @@ impl Restored {
 
     fn take_end(&mut self, record: EventRecord) {
         let Some((mut result, diff_bytes)) = result_of(self.meta.id, record) else { return };
-        if self.cut_off.is_some_and(|turn| turn.turn_id == result.turn_id) {
+        if self.cut_off.as_ref().is_some_and(|turn| turn.turn_id == result.turn_id) {
             self.cut_off = None;
         }
         self.usage += result.usage;
@@ -115,9 +135,9 @@ impl Restored {
     fn close_lost_end(&mut self) {
         let is_finished =
             matches!(self.history.last().map(|item| &**item), Some(HistoryItem::Message { role: Role::Assistant, .. }));
-        let Some(turn) = self.cut_off else { return };
+        let Some(begins) = self.cut_off.as_ref().map(|turn| turn.begins) else { return };
         self.close_cut_off();
-        if is_finished && turn.begins < self.history.len() {
+        if is_finished && begins < self.history.len() {
             self.history.pop();
         }
         if let Some(kept) = self.results.last_mut() {
@@ -184,6 +204,7 @@ fn result_of(id: ThreadId, record: EventRecord) -> Option<(TurnResult, usize)> {
 fn crash_ending(id: ThreadId, restored: &Restored, turn: &CutOff) -> (Vec<HistoryItem>, TurnResult) {
     let begins = turn.begins.min(restored.history.len());
     let mut items = crate::turn::missing_outputs(&restored.history[begins..]);
+    let root = restored.context.as_ref().map_or(&restored.meta.cwd, |context| &context.cwd);
     let text = instructions::CRASHED_NOTE.to_owned();
     items.push(HistoryItem::Message { role: Role::User, text });
     let result = TurnResult {
@@ -194,8 +215,8 @@ fn crash_ending(id: ThreadId, restored: &Restored, turn: &CutOff) -> (Vec<Histor
             "The turn was interrupted: the program ended while it ran. What it began may be half done; send a prompt \
                   to go on"
                 .to_owned(),
-        files_changed: Vec::new(),
-        diff: None,
+        files_changed: turn.patched.changed().map(|file| relative(root, &file.path)).collect(),
+        diff: (!turn.diff.is_empty()).then(|| turn.diff.clone()),
         usage: Usage::default(),
         thread_usage: restored.usage,
         duration_ms: 0,

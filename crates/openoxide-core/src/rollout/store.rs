@@ -6,7 +6,7 @@ use std::io;
 use openoxide_display::visible_text;
 use serde::{Deserialize, Serialize};
 
-use super::{Reading, RolloutItem, RolloutLine};
+use super::{PatchLedger, PatchNote, Reading, RolloutItem, RolloutLine};
 use crate::{ThreadId, TurnId};
 
 /// A thread that a store holds.
@@ -86,6 +86,12 @@ pub trait ThreadStore: Send + Sync {
         let writer = self.claim(id)?;
         let lines = self.load(id)?;
         Ok((writer, lines))
+    }
+
+    /// Begins the ledger of a patch that is about to be applied for a thread that the caller uses; none where the store
+    /// keeps none. [`ThreadStore::claim`] puts right what is left of a patch whose ledger was not removed.
+    fn ledger(&self, _id: ThreadId, _note: &PatchNote) -> io::Result<Option<PatchLedger>> {
+        Ok(None)
     }
 
     /// Whether a thread exists.

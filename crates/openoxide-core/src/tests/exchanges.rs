@@ -42,7 +42,8 @@ impl House {
             for name in ["key", "AGENTS.md", "f", "sub/f"] {
                 fs::write(top.join("home").join(name), format!("{SECRET}\n")).unwrap();
             }
-            let surroundings = Surroundings { state: Some(top.join("home")), ..Surroundings::default() };
+            let surroundings =
+                Surroundings { state: Some(top.join("home")), tmpdir: Some(top.clone()), ..Surroundings::default() };
             config.launcher = Launcher::new("/nowhere".into(), surroundings);
         });
         let defaults = bench.manager.config().thread_defaults();

@@ -284,7 +284,9 @@ impl Bench {
         let cwd = directory.path().join("work");
         std::fs::create_dir_all(cwd.join(".git")).unwrap();
         let model = Arc::new(Script { steps: Mutex::new(steps.into()), ..Script::default() });
-        let launcher = Launcher::new("/nowhere".into(), Surroundings::default());
+        // What threads put there goes with the bench.
+        let surroundings = Surroundings { tmpdir: Some(directory.path().into()), ..Surroundings::default() };
+        let launcher = Launcher::new("/nowhere".into(), surroundings);
         let mut config = Config::new(cwd, "m".into(), Arc::clone(&model) as Arc<dyn Provider>, launcher);
         change(&mut config);
         let runner = Arc::new(Pretend::default());

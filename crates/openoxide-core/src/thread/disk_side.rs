@@ -157,6 +157,11 @@ impl Thread {
         state.warnings.push(format!("the rollout of this thread was written anew from memory, since {why}"));
     }
 
+    /// Where the thread is kept; none where it is in memory alone.
+    pub(crate) fn store(&self) -> Option<Arc<dyn ThreadStore>> {
+        lock(&self.rollout).store()
+    }
+
     /// Notes on disk what a turn begins with, then tells that it begins.
     pub(crate) fn record_turn(&self, context: TurnContext) {
         let turn_id = context.turn_id;
@@ -291,7 +296,7 @@ fn missing_on_disk(state: &State, disk: &Restored, diffs: &KeptDiffs) -> Vec<Rol
     // Where the histories are the same, the turns tell who knows more.
     let has_more = memory.len() == disk.history.len()
         && (disk.results.iter().any(|kept| !knows(kept.result.turn_id))
-            || disk.cut_off.is_some_and(|turn| !knows(turn.turn_id)));
+            || disk.cut_off.as_ref().is_some_and(|turn| !knows(turn.turn_id)));
     if !is_beginning || has_more {
         return Vec::new();
     }

@@ -12,6 +12,7 @@ use crate::approvals::Question;
 use crate::diff::{TurnDiff, relative};
 use crate::directory::Reader;
 use crate::events::lock;
+use crate::rollout::{EventRecord, PatchLedger, PatchNote, RolloutItem};
 use crate::turn::step::{CallOutcome, Prepared};
 use crate::{ApprovalAction, FileChange, FileChangeKind, ItemStatus, Thread, TurnItemKind};
 
@@ -91,6 +92,7 @@ impl ApplyPatch {
     pub(super) async fn run(self, context: ToolContext) -> CallOutcome {
         let (patch, root, shown) = (Arc::clone(&self.patch), self.root.clone(), self.changes.clone());
         let (turn_diff, thread_root) = (Arc::clone(&context.diff), context.thread.config().cwd.clone());
+        let (turn_id, call_id) = (context.turn_id, context.call_id.clone());
         // The blocking thread notes the changes itself, so that they are known even if nobody waits for it any more.
         let thread = Arc::clone(&context.thread);
         let done = tokio::task::spawn_blocking(move || {
@@ -101,11 +103,21 @@ impl ApplyPatch {
                 return Err("a file of it was changed by something else at this moment".to_owned());
             }
             let changes = verified.changes().to_vec();
-            let summary = verified.apply().map_err(|error| error.to_string())?.summary();
-            let mut turn_diff = lock(&turn_diff);
-            let turn_diff: &mut TurnDiff = &mut turn_diff;
-            changes.iter().for_each(|change| turn_diff.record(&thread_root, change));
-            Ok(summary)
+            let mut patched = TurnDiff::default();
+            changes.iter().for_each(|change| patched.record(&thread_root, change));
+            let (files, diff) = (patched.records(), patched.unified());
+            let line = RolloutItem::EventMsg(EventRecord::Patched { turn_id, call_id, files, diff });
+            let mut ledger = thread.begin_ledger(line.clone());
+            let committed = verified.commit(ledger.as_mut().and_then(PatchLedger::take));
+            let summary = committed.map(|committed| {
+                // Before the old files go: from here on it counts, and is known.
+                thread.record(&line);
+                let mut turn_diff = lock(&turn_diff);
+                changes.iter().for_each(|change| turn_diff.record(&thread_root, change));
+                committed.finish().summary()
+            });
+            ledger.into_iter().for_each(PatchLedger::remove);
+            summary.map_err(|error| error.to_string())
         })
         .await;
         let (output, status) = match done.unwrap_or_else(|_| Err("applying it failed inside".to_owned())) {
@@ -117,6 +129,23 @@ impl ApplyPatch {
 
     fn item(&self, context: &ToolContext, status: ItemStatus) -> TurnItemKind {
         TurnItemKind::Patch { call_id: context.call_id.clone(), changes: self.changes.clone(), status }
+    }
+}
+
+impl Thread {
+    /// A ledger for a patch; none where the thread is kept in memory alone, or the ledger cannot be written. `line` is for
+    /// the rollout once the patch counts. Blocks on the disk.
+    fn begin_ledger(&self, line: RolloutItem) -> Option<PatchLedger> {
+        let store = self.store()?;
+        let begun = self.hold_directory().map_err(std::io::Error::other).and_then(|workspace| {
+            let (directory, directory_id) = (workspace.path().to_owned(), workspace.id().as_str().to_owned());
+            store.ledger(self.id(), &PatchNote { directory, directory_id, line })
+        });
+        begun.unwrap_or_else(|error| {
+            // A full disk under the home keeps nobody from working elsewhere.
+            tracing::error!(thread = %self.id(), %error, "a patch is applied without a ledger; a kill may leave part of it");
+            None
+        })
     }
 }
 
