@@ -12,6 +12,7 @@ pub(crate) mod state;
 mod state_tests;
 pub(crate) mod step;
 pub(crate) mod turns;
+mod waiting;
 
 pub(crate) use compact::estimate;
 pub(crate) use pictures::{Room as PictureRoom, without_oldest as without_oldest_pictures};

@@ -22,6 +22,7 @@ use super::beginning::read_context;
 use super::compact::{self, Compaction, Summary};
 use super::state::{Budget, Outcome, TurnState};
 use super::step::{Action, CallIndex, CallOutcome, Input, Prepared};
+use super::waiting::{out_of_time, poll_some};
 use crate::approvals::{Question, Rules};
 use crate::diff::TurnDiff;
 use crate::directory;
@@ -470,32 +471,10 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// Ready when the time is over; never where there is no end to it. Says how many seconds it was.
-async fn out_of_time(deadline: &mut Option<(Pin<Box<Sleep>>, u64)>) -> u64 {
-    match deadline {
-        Some((sleep, seconds)) => {
-            sleep.await;
-            let seconds = *seconds;
-            // Told once.
-            *deadline = None;
-            seconds
-        }
-        None => std::future::pending().await,
-    }
-}
-
 /// The smaller of two limits that may not be there.
 fn least<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
-    }
-}
-
-/// A future that may not be there; without one it never ends.
-async fn poll_some<F: Future + Unpin>(future: Option<F>) -> F::Output {
-    match future {
-        Some(future) => future.await,
-        None => std::future::pending().await,
     }
 }

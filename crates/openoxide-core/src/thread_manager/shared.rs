@@ -1,0 +1,83 @@
+//! What every thread of a process shares: configuration, the store, and what is counted over all of them.
+
+use std::sync::{Arc, Mutex};
+
+use openoxide_sandbox::{SandboxMode, SandboxPolicy, WorkspaceWrite};
+
+use super::Owner;
+use crate::changes::Changes;
+use crate::context::Shell;
+use crate::events::lock;
+use crate::kept_diffs::KeptDiffs;
+use crate::rollout::{DiskUse, SyncQueue, ThreadStore};
+use crate::runner::Runner;
+use crate::tools::reading::ReadShares;
+use crate::tools::{Reach, Toolbox, Toolboxes};
+use crate::{Config, Shares, ThreadConfig};
+
+/// What every thread of a process shares; made once.
+pub(crate) struct Core {
+    pub(crate) config: Config,
+    pub(crate) runner: Arc<dyn Runner>,
+    pub(crate) shell: Shell,
+    pub(super) toolboxes: Toolboxes,
+    /// Modes that have been found to be enforced here.
+    pub(super) confined: Mutex<Vec<SandboxMode>>,
+    /// Turns that run, by the owners of their threads.
+    pub(crate) open_turns: Arc<Shares<Owner>>,
+    /// Bytes of the prompts of turns that wait or run.
+    pub(crate) open_prompts: Arc<Shares<Owner>>,
+    /// How many files are read at once, by principal.
+    pub(crate) reads: ReadShares,
+    /// News of all threads.
+    pub(crate) changes: Changes,
+    /// Makes rollouts durable.
+    pub(crate) sync: Arc<SyncQueue>,
+    pub(super) store: Option<Arc<dyn ThreadStore>>,
+    /// Diffs that memory alone has.
+    pub(crate) kept_diffs: KeptDiffs,
+    /// What rollouts take; none where nothing bounds that.
+    pub(crate) disk_use: Option<DiskUse>,
+}
+
+impl Core {
+    /// The tools of a thread.
+    pub(crate) fn tools(&self, thread: &ThreadConfig) -> &Toolbox {
+        let reach = match (thread.read_only_tools, self.can_confine(SandboxMode::ReadOnly)) {
+            (false, _) => Reach::All,
+            (true, true) => Reach::Query,
+            // No command can be held to reading.
+            (true, false) => Reach::Reading,
+        };
+        self.toolboxes.of(reach, self.config.provider.facts(&thread.model).images)
+    }
+
+    /// The length of a thread of this model, in tokens, from which on it is summed up.
+    pub(crate) fn compact_at(&self, model: &str) -> Option<u64> {
+        let limit = self.config.auto_compact_token_limit;
+        let limit = limit.unwrap_or_else(|| self.config.provider.facts(model).context_window / 10 * 9);
+        (limit > 0).then_some(limit)
+    }
+
+    /// What commands of a thread may touch.
+    pub(crate) fn sandbox_policy(&self, thread: &ThreadConfig) -> SandboxPolicy {
+        SandboxPolicy::new(thread.sandbox, thread.cwd.clone(), self.config.workspace_write.clone())
+    }
+
+    /// Finds out whether a policy can be enforced here; what was found out for a mode holds for the process.
+    pub(super) fn probe(&self, policy: &SandboxPolicy) -> Result<(), String> {
+        let mode = policy.mode;
+        if mode == SandboxMode::DangerFullAccess || self.can_confine(mode) {
+            return Ok(());
+        }
+        // No thread asks, so that there is no directory to stand for `/tmp`; whether there is makes no difference to the means.
+        let workspace_write = WorkspaceWrite { private_tmp: None, ..policy.workspace_write.clone() };
+        self.runner.probe(&SandboxPolicy { workspace_write, ..policy.clone() })?;
+        lock(&self.confined).push(mode);
+        Ok(())
+    }
+
+    pub(super) fn can_confine(&self, mode: SandboxMode) -> bool {
+        lock(&self.confined).contains(&mode)
+    }
+}
