@@ -301,6 +301,21 @@ fn on_eof_finish_waits_for_nobody_who_could_answer() {
     let result = &task["result"]["structuredContent"];
     assert_eq!((&result["status"], &result["denials"][0]["reason"]), (&json!("completed"), &json!("disconnected")));
     assert!(!house.work.path().join("asked.txt").exists());
+
+    // A call that could be asked in its answer is not: nobody would come back.
+    let mut server = house.start(&["--on-eof", "finish"]);
+    let arguments = json!({
+        "prompt": "run `sleep 0.5; touch asked.txt`", "cwd": house.work.path(), "approval_policy": "untrusted"
+    });
+    let mut call: Value = serde_json::from_str(&house.request(CALL, "openoxide", arguments, false)).unwrap();
+    call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]["elicitation"] = json!({});
+    server.write(&format!("{call}\n"));
+    server.close();
+    let (messages, status) = server.rest();
+    let answer = messages.iter().find(|message| message["id"] == CALL).unwrap();
+    let result = &answer["result"]["structuredContent"];
+    assert!(status.success() && result["denials"][0]["reason"] == "disconnected", "{answer:#}");
+    assert!(!house.work.path().join("asked.txt").exists());
 }
 
 #[test]

@@ -201,7 +201,8 @@ fn ask(provider: &dyn Provider, model: &str) -> Result<Duration, ModelError> {
 fn sandbox(exe: PathBuf) -> anyhow::Result<Vec<Finding>> {
     let launcher = Launcher::new(exe, config::places(None).surroundings());
     // A directory of its own, so that nothing depends on where this is run.
-    let workspace = tempfile::tempdir()?;
+    // Not where TMPDIR says, which may be what is wrong.
+    let workspace = tempfile::tempdir_in("/tmp")?;
     let mut findings = Vec::new();
     for mode in [SandboxMode::ReadOnly, SandboxMode::WorkspaceWrite] {
         let policy = SandboxPolicy::new(mode, workspace.path().canonicalize()?, WorkspaceWrite::default());

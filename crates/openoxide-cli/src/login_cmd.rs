@@ -9,6 +9,9 @@ use openoxide_model::Preset;
 use crate::config::{self, auth};
 
 /// Arguments of `openoxide login`.
+/// The longest key, far above what providers give out; the file of all keys is read up to a bound.
+const MAX_KEY: usize = 16 << 10;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoginArgs {
     /// The provider's id, as in model_provider. The key is read from standard input, and not from the command line, where
@@ -47,6 +50,9 @@ pub(crate) fn login(args: &LoginArgs) -> anyhow::Result<ExitCode> {
     let key = key.trim();
     if key.is_empty() {
         bail!("no key was given; type it, or pipe it in: openoxide login {} < FILE", args.provider);
+    }
+    if key.len() > MAX_KEY {
+        bail!("the key has {} bytes, at most {MAX_KEY} are allowed; nothing was stored", key.len());
     }
     if !key.chars().all(|c| c.is_ascii_graphic()) {
         bail!("the key holds characters that no key has (blanks or letters beyond ASCII); nothing was stored");

@@ -1,9 +1,10 @@
 //! A thread's own directory for temporary files: `openoxide-<thread>` in the server's, for its user alone. It is made for
-//! the first command, found again by the thread's id, and removed when the server that has the thread ends, and when the
-//! thread expires or is deleted.
+//! the first command, found again by the thread's id, and removed when the thread is closed or leaves memory otherwise, when
+//! the server ends, and when the thread is deleted.
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use openoxide_sandbox::{SandboxMode, Surroundings};
 use rustix::fs::{FileType, Mode};
@@ -22,8 +23,30 @@ impl Thread {
         }
         let place = place(self.core.config.launcher.surroundings(), self.id());
         match make(&place) {
-            Ok(()) => Ok(Some(place)),
+            Ok(()) => {
+                self.has_temporary.store(true, Ordering::Relaxed);
+                Ok(Some(place))
+            }
             Err(source) => Err(CoreError::Temporary { path: place, source }),
+        }
+    }
+
+    /// Removes it with a thread that leaves memory, whichever way: closed, idle for long, or to make room.
+    pub(crate) fn drop_temporary(&self) {
+        if !self.has_temporary.load(Ordering::Relaxed) {
+            return;
+        }
+        let (surroundings, id) = (self.core.config.launcher.surroundings().clone(), self.id());
+        let manager = self.manager.clone();
+        let remove = move || {
+            // It may have been loaded again by now, and then goes on with what is there.
+            if manager.upgrade().is_none_or(|manager| manager.in_memory(id).is_none()) {
+                remove_temporary(&surroundings, id);
+            }
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(remove)),
+            Err(_) => remove(),
         }
     }
 }

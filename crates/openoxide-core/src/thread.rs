@@ -7,6 +7,7 @@
 mod disk_side;
 mod turn_side;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -34,10 +35,12 @@ pub struct Thread {
     id: ThreadId,
     config: ThreadConfig,
     directory: ThreadDirectory,
+    /// Whether a directory for temporary files was made.
+    pub(crate) has_temporary: AtomicBool,
     pub(crate) core: Arc<Core>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) sessions: Arc<Sessions>,
-    manager: Weak<ThreadManager>,
+    pub(crate) manager: Weak<ThreadManager>,
     state: Mutex<State>,
     rollout: Mutex<Rollout>,
     /// Held while the thread is taken into use. Taken before the state.
@@ -86,6 +89,7 @@ impl Thread {
             id,
             config,
             directory,
+            has_temporary: AtomicBool::new(false),
             hub: Arc::new(Hub::new(limits.event_queue_bytes)),
             sessions: Arc::new(Sessions::new(limits.max_background_commands)),
             manager,
@@ -472,6 +476,7 @@ impl Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         self.core.kept_diffs.forget_thread(self.id);
+        self.drop_temporary();
     }
 }
 

@@ -252,10 +252,10 @@ impl<'a> Stay<'a> {
             match visit.claim(request.id) {
                 Claim::Elsewhere => {}
                 Claim::NobodyAskable => questions::settle_unasked(&self.connection.server, &self.thread, request),
+                Claim::Ask if !self.connection.can_answer() => {
+                    questions::settle_disconnected(&self.thread, request.id, self.call.client.name.clone());
+                }
                 Claim::Ask => match self.call.era {
-                    Era::Legacy if !self.connection.can_answer() => {
-                        questions::settle_disconnected(&self.thread, request.id, self.call.client.name.clone());
-                    }
                     Era::Legacy => {
                         let id = self.connection.questions.enter(&self.thread, request.id, self.call);
                         let params = self.wording(request);

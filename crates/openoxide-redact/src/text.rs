@@ -121,6 +121,10 @@ fn urls(text: &str) -> impl Iterator<Item = Url<'_>> {
             }
             let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>') || c.is_control();
             let length = text[at..].find(is_end).unwrap_or(text.len() - at);
+            // In a list of URLs the next one begins where its scheme does, behind what separates the two.
+            let next = text[at..at + length].find("://").map(|colon| text[at..at + colon].trim_end_matches(is_scheme));
+            let next = next.filter(|before| before.ends_with([',', ';', '|', '(', '=', '&', '?', '/', '#']));
+            let length = next.map_or(length, str::len);
             from = at + length;
             return Some(Url { scheme: &text[scheme..colon], at, rest: &text[at..from] });
         }
@@ -181,6 +185,10 @@ mod tests {
             ("https://example.com/@scope/pkg", "https://example.com/@scope/pkg"),
             ("http://[::1]:9/@x", "http://[::1]:9/@x"),
             ("is it http://host/?", "is it http://host/?"),
+            ("https://a.example,https://u:p@b.example,direct", "https://a.example,https://[redacted]@b.example,direct"),
+            ("http://a:9200;http://u:p@b:9200", "http://a:9200;http://[redacted]@b:9200"),
+            ("amqp://a|amqp://u:p@b", "amqp://a|amqp://[redacted]@b"),
+            ("http://h/?next=http://u:p@x/", "http://h/?[redacted]http://[redacted]@x/"),
             ("mail a@b.example at 12:30 // later", "mail a@b.example at 12:30 // later"),
             ("", ""),
         ] {

@@ -12,10 +12,13 @@ use tokio::time::Instant;
 use super::ThreadManager;
 use crate::events::lock;
 use crate::thread::Claim;
-use crate::{CoreError, Thread, ThreadId};
+use crate::{CoreError, Holder, Thread, ThreadId};
 
 /// From one look whether another process still uses a thread to the next.
 const BUSY_ROUND: Duration = Duration::from_millis(50);
+
+/// How long a thread is waited for that this process is closing: its commands have two seconds to end.
+const OWN_PATIENCE: Duration = Duration::from_secs(4);
 
 /// Where a caller stands who wants a thread.
 pub enum Entrance {
@@ -111,6 +114,7 @@ impl Ticket {
             let _ = before.await;
         }
         let deadline = Instant::now().checked_add(patience);
+        let own_deadline = Instant::now() + OWN_PATIENCE;
         loop {
             if let Some(thread) = manager.in_memory(id).filter(|thread| thread.is_busy()) {
                 return (Ok(thread), pass);
@@ -125,8 +129,9 @@ impl Ticket {
                     pass.claim = Some(claim);
                     return (Ok(thread), pass);
                 }
-                Err(CoreError::ThreadBusy { .. })
-                    if deadline.is_none_or(|deadline| Instant::now() < deadline)
+                Err(CoreError::ThreadBusy { holder, .. })
+                    if (deadline.is_none_or(|deadline| Instant::now() < deadline)
+                        || is_this_process(holder.as_ref()) && Instant::now() < own_deadline)
                         && !manager.is_ending.load(Ordering::Relaxed) =>
                 {
                     // Another process says nothing when it is done.
@@ -136,6 +141,11 @@ impl Ticket {
             }
         }
     }
+}
+
+/// Whether this very process is still ending what it did on a thread that was closed.
+fn is_this_process(holder: Option<&Holder>) -> bool {
+    holder.is_some_and(|holder| holder.pid == std::process::id())
 }
 
 #[cfg(test)]
