@@ -543,3 +543,25 @@ fn a_host_that_is_configured_for_codex_finds_its_tools_and_its_threads() {
     later.result(call);
     assert!(house.work.path().join("more.txt").exists() && !house.work.path().join("no.txt").exists());
 }
+
+#[test]
+fn a_closed_thread_leaves_no_temporary_files_and_a_reply_waits_for_its_end() {
+    let house = House::new();
+    let tmp = tempfile::tempdir().unwrap();
+    let mut server = Server::start_as(house.home.path(), json!({}), &[], |command| {
+        command.env("TMPDIR", tmp.path());
+    });
+    let files = || std::fs::read_dir(tmp.path()).unwrap().count();
+    let thread = house.start(&mut server, "run `touch $TMPDIR/a; stat -c %a $TMPDIR > mode`");
+    assert_eq!((files(), std::fs::read_to_string(house.work.path().join("mode")).unwrap().trim()), (1, "700"));
+    server
+        .call("openoxide-reply", json!({ "thread_id": thread, "prompt": "run `trap '' TERM; sleep 307; sleep 308`" }));
+    eventually("the command runs", || server.runs("sleep 307"));
+    let close = server.call("openoxide-reply", json!({ "thread_id": thread, "close": true }));
+    let next = server.call("openoxide-reply", json!({ "thread_id": thread, "prompt": "run `true`" }));
+    server.answer(close);
+    assert_eq!(server.answer(next)["result"]["structuredContent"]["status"], "completed");
+    let close = server.call("openoxide-reply", json!({ "thread_id": thread, "close": true }));
+    server.answer(close);
+    eventually("its temporary files are gone", || files() == 0);
+}

@@ -103,18 +103,29 @@ impl Server {
 
     /// The same, in a home that others use as well.
     pub(crate) fn start_in(home: &Path, capabilities: Value, arguments: &[&str]) -> Self {
+        Self::start_as(home, capabilities, arguments, |_| {})
+    }
+
+    /// The same, with more of the process set.
+    pub(crate) fn start_as(
+        home: &Path,
+        capabilities: Value,
+        arguments: &[&str],
+        set: impl FnOnce(&mut Command),
+    ) -> Self {
         // The name is unique while the home exists; the count tells servers of one home apart.
         static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mark = format!("{}-{count}-", home.file_name().unwrap().to_string_lossy());
-        let mut child = openoxide(home)
+        let mut command = openoxide(home);
+        command
             .args(["mcp-server", "-c", "model_provider=\"offline\""])
             .args(arguments)
             .env(MARK, &mark)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stdout(Stdio::piped());
+        set(&mut command);
+        let mut child = command.spawn().unwrap();
         let stdout = child.stdout.take().unwrap();
         // The reading thread sends, the test receives; the bound holds more than any test leaves unread.
         let (sender, messages) = sync_channel(4096);
