@@ -321,18 +321,19 @@ pub fn other_repositories_hold(house: &House) {
     for mode in house.modes() {
         let house = prepared(house);
         house.host(build).success();
-        let before = ["linked/real", "linked/.git", "pointed/.git", "main"].map(|place| house.snapshot(place));
+        // It has no way to cover a link with itself, as the documentation says; what the link leads to is covered.
+        let covers_links = house.backend != Backend::Bubblewrap;
+        let guarded = ["linked/real", "pointed/.git", "main"].into_iter().chain(covers_links.then_some("linked/.git"));
+        let look = || guarded.clone().map(|place| house.snapshot(place)).collect::<Vec<_>>();
+        let before = look();
         let script =
             "mkdir evil; rm -f .git; mv .git moved; ln -sfnT evil .git; echo probe >> real/config; mv real other
             echo probe > .git; echo probe > $base/main/.git/worktrees/pointed/config";
         for workspace in ["linked", "pointed"] {
             let ran = Ran::of(house.confined_script(workspace, mode, script).output().expect("the helper starts"));
-            // It has no way to cover a link with itself, and says so.
-            let refuses = house.backend == Backend::Bubblewrap && workspace == "linked" && ran.err.contains("a link");
-            assert!(ran.code != 0 && (ran.code != 125 || refuses), "{workspace} in {mode}: {ran:?}");
+            assert!(ran.code != 0 && ran.code != 125, "{workspace} in {mode}: {ran:?}");
         }
-        let after = ["linked/real", "linked/.git", "pointed/.git", "main"].map(|place| house.snapshot(place));
-        assert_eq!(after, before, "in {mode}");
+        assert_eq!(look(), before, "in {mode}");
     }
 }
 
