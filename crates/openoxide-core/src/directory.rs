@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use openoxide_sandbox::{DirectoryId, FileView, SandboxMode, SandboxPolicy, Surroundings, Workspace, WorkspaceError};
+use openoxide_sandbox::{DirectoryId, FileView, SandboxMode, Surroundings, Workspace, WorkspaceError};
 
 use crate::events::lock;
-use crate::{CoreError, Thread, WorkspaceWrite};
+use crate::thread_manager::Core;
+use crate::{CoreError, Thread};
 
 /// See the module.
 #[derive(Debug)]
@@ -119,9 +120,7 @@ impl Thread {
         let surroundings = self.core.config.launcher.surroundings();
         let hidden = match (self.config().sandbox, reader) {
             (SandboxMode::DangerFullAccess, Reader::Tool) => surroundings.own_secrets(),
-            // Whatever the thread's own mode, as a command that only reads would see it.
-            _ => SandboxPolicy::new(SandboxMode::ReadOnly, workspace.path().to_owned(), WorkspaceWrite::default())
-                .hidden(surroundings),
+            _ => self.core.hidden_places().to_vec(),
         };
         FileView::new(workspace, hidden)
             .with_parents_beneath(self.core.config.ceiling.roots().map(<[_]>::to_vec))
@@ -131,8 +130,13 @@ impl Thread {
 
 /// Refuses a directory that lies in what is the server's own, whatever the mode, or where the thread is confined, among
 /// credentials.
-pub(crate) fn check_place(path: &Path, mode: SandboxMode, surroundings: &Surroundings) -> Result<(), CoreError> {
-    surroundings.check_place(mode, path).map_err(|_| CoreError::CwdHidden { path: path.into() })
+pub(crate) fn check_place(path: &Path, mode: SandboxMode, core: &Core) -> Result<(), CoreError> {
+    let is_in = |places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
+    let is_refused = match mode {
+        SandboxMode::DangerFullAccess => is_in(&core.config.launcher.surroundings().own_secrets()),
+        _ => is_in(&core.hidden_places()),
+    };
+    if is_refused { Err(CoreError::CwdHidden { path: path.into() }) } else { Ok(()) }
 }
 
 /// What a person should know of a thread that works in this directory.

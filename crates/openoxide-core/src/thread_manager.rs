@@ -88,6 +88,7 @@ impl ThreadManager {
             confined: Mutex::default(),
             open_turns: share(config.limits.max_open_turns),
             open_prompts: share(config.limits.max_open_prompt_bytes),
+            hidden: Mutex::default(),
             reads: ReadShares::new(),
             changes: Changes::default(),
             sync: Arc::default(),
@@ -144,7 +145,7 @@ impl ThreadManager {
     /// Whether a thread may be run like this, here and today.
     fn check_config(&self, config: &ThreadConfig) -> Result<(), CoreError> {
         self.core.config.ceiling.check(config)?;
-        check_place(&config.cwd, config.sandbox, self.core.config.launcher.surroundings())?;
+        check_place(&config.cwd, config.sandbox, &self.core)?;
         self.check_sandbox(config)
     }
 

@@ -1,6 +1,8 @@
 //! What every thread of a process shares: configuration, the store, and what is counted over all of them.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use openoxide_sandbox::{SandboxMode, SandboxPolicy, WorkspaceWrite};
 
@@ -15,6 +17,10 @@ use crate::tools::reading::ReadShares;
 use crate::tools::{Reach, Toolbox, Toolboxes};
 use crate::{Config, Shares, ThreadConfig};
 
+/// How long the places that are hidden are taken to be the same. What a place is called never changes; where a link of the
+/// user's that stands for one leads is looked at again after this time.
+const HIDDEN_FOR: Duration = Duration::from_secs(1);
+
 /// What every thread of a process shares; made once.
 pub(crate) struct Core {
     pub(crate) config: Config,
@@ -27,6 +33,8 @@ pub(crate) struct Core {
     pub(crate) open_turns: Arc<Shares<Owner>>,
     /// Bytes of the prompts of turns that wait or run.
     pub(crate) open_prompts: Arc<Shares<Owner>>,
+    /// What confined threads do not see, and when that was looked for.
+    pub(super) hidden: Mutex<Option<(Instant, Arc<[PathBuf]>)>>,
     /// How many files are read at once, by principal.
     pub(crate) reads: ReadShares,
     /// News of all threads.
@@ -57,6 +65,19 @@ impl Core {
         let limit = self.config.auto_compact_token_limit;
         let limit = limit.unwrap_or_else(|| self.config.provider.facts(model).context_window / 10 * 9);
         (limit > 0).then_some(limit)
+    }
+
+    /// Files and directories that confined threads do not see, as a command that only reads would find them. Blocks on the
+    /// disk now and then.
+    pub(crate) fn hidden_places(&self) -> Arc<[PathBuf]> {
+        let mut known = lock(&self.hidden);
+        if let Some((_, places)) = known.as_ref().filter(|(looked, _)| looked.elapsed() < HIDDEN_FOR) {
+            return Arc::clone(places);
+        }
+        let policy = SandboxPolicy::new(SandboxMode::ReadOnly, PathBuf::from("/"), WorkspaceWrite::default());
+        let places: Arc<[PathBuf]> = policy.hidden(self.config.launcher.surroundings()).into();
+        *known = Some((Instant::now(), Arc::clone(&places)));
+        places
     }
 
     /// What commands of a thread may touch.
