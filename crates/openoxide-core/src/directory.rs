@@ -9,7 +9,7 @@ use openoxide_sandbox::{DirectoryId, FileView, SandboxMode, Surroundings, Worksp
 
 use crate::events::lock;
 use crate::thread_manager::Core;
-use crate::{CoreError, Thread};
+use crate::{CoreError, Thread, temporary};
 
 /// See the module.
 #[derive(Debug)]
@@ -108,11 +108,17 @@ impl Thread {
         Ok(workspace)
     }
 
-    /// What the thread's commands see as `/tmp`; none where that is the system's own.
+    /// What the thread's commands see as `/tmp`; none where that is the system's own. Where it cannot be made, commands are
+    /// refused, and readers look in its place all the same: never in the system's.
     fn private_tmp(&self) -> Option<PathBuf> {
         let is_private =
             self.config().sandbox == SandboxMode::WorkspaceWrite && self.core.config.workspace_write.has_private_tmp();
-        is_private.then(|| self.temporary_directory().ok().flatten()).flatten()
+        is_private.then(|| {
+            self.temporary_directory()
+                .ok()
+                .flatten()
+                .unwrap_or_else(|| temporary::place(self.core.config.launcher.surroundings(), self.id()))
+        })
     }
 
     /// What a reader of this thread may open. Blocks on the disk.

@@ -23,11 +23,11 @@ pub(crate) fn serialize_option<S: Serializer>(path: &Option<PathBuf>, serializer
 
 /// The same for a list of paths.
 pub(crate) mod list {
-    use super::{Deserializer, Path, PathBuf, Serializer, quote_path, unquote_path};
+    use super::{Deserializer, PathBuf, Serializer, quote_path, unquote_path};
     use serde::Deserialize as _;
 
     pub(crate) fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(paths.iter().map(|path: &PathBuf| quote_path(Path::new(path))))
+        serializer.collect_seq(paths.iter().map(|path| quote_path(path)))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {

@@ -52,7 +52,7 @@ impl Thread {
 }
 
 /// Where the directory of a thread is.
-fn place(surroundings: &Surroundings, id: ThreadId) -> PathBuf {
+pub(crate) fn place(surroundings: &Surroundings, id: ThreadId) -> PathBuf {
     let parent = surroundings.tmpdir.as_deref().unwrap_or(Path::new("/tmp"));
     let parent = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
     parent.join(format!("openoxide-{id}"))

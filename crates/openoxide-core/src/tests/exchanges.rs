@@ -248,3 +248,25 @@ fn a_thread_in_what_is_the_servers_own_is_refused_in_every_mode() {
         }
     }
 }
+
+#[test]
+fn a_reader_stays_out_of_the_systems_tmp_where_the_threads_own_cannot_be_made() {
+    let bench = Bench::with(Vec::new(), |config| {
+        let top = config.cwd.parent().unwrap().canonicalize().unwrap();
+        config.launcher =
+            Launcher::new("/nowhere".into(), Surroundings { tmpdir: Some(top), ..Surroundings::default() });
+        config.workspace_write.private_tmp = Some(true);
+    });
+    let defaults = bench.manager.config().thread_defaults();
+    let config = ThreadConfig { sandbox: SandboxMode::WorkspaceWrite, ..defaults };
+    let thread = bench.manager.start_thread(config).unwrap();
+    let system = tempfile::NamedTempFile::new_in("/tmp").unwrap();
+    let place = thread.temporary_directory().unwrap().unwrap();
+    fs::remove_dir(&place).unwrap();
+    fs::write(&place, "in the way").unwrap();
+    assert!(thread.temporary_directory().is_err());
+    for reader in [Reader::Tool, Reader::Server] {
+        let view = thread.view(thread.hold_directory().unwrap(), reader);
+        assert!(view.open(system.path()).is_err());
+    }
+}
