@@ -125,8 +125,8 @@ impl Thread {
     pub(crate) fn view(&self, workspace: Arc<Workspace>, reader: Reader) -> FileView {
         let surroundings = self.core.config.launcher.surroundings();
         let hidden = match (self.config().sandbox, reader) {
-            (SandboxMode::DangerFullAccess, Reader::Tool) => surroundings.own_secrets(),
-            _ => self.core.hidden_places().to_vec(),
+            (SandboxMode::DangerFullAccess, Reader::Tool) => surroundings.own_secrets().into(),
+            _ => self.core.hidden_places(),
         };
         FileView::new(workspace, hidden)
             .with_parents_beneath(self.core.config.ceiling.roots().map(<[_]>::to_vec))

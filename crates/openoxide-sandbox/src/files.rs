@@ -141,7 +141,7 @@ impl From<Errno> for OpenError {
 impl FileView {
     /// A view that starts at a workspace and does not show what is hidden (absolute paths without links).
     #[must_use]
-    pub fn new(workspace: Arc<Workspace>, hidden: Vec<PathBuf>) -> Self {
+    pub fn new(workspace: Arc<Workspace>, hidden: impl Into<Arc<[PathBuf]>>) -> Self {
         Self { workspace, hidden: hidden.into(), private_tmp: None, above: None }
     }
 
