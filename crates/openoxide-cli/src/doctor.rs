@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use openoxide_display::visible_text;
-use openoxide_model::{HistoryItem, ModelError, ModelRequest, Provider, Role};
+use openoxide_llm::{HistoryItem, ModelError, ModelRequest, Provider, Role};
 use openoxide_sandbox::{Backend, Launcher, SandboxMode, SandboxPolicy, WorkspaceWrite, landlock_version, mend};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use openoxide_model::Preset;
+use openoxide_providers::Preset;
 
 use crate::config::{self, auth};
 

@@ -42,7 +42,7 @@ where
         return Ok(None);
     }
     // The exporter's client wants one, as the provider adapters' does.
-    openoxide_model::install_crypto();
+    openoxide_providers::install_crypto();
     let exporter = SpanExporter::builder().with_http().build().context("OTEL_EXPORTER_OTLP_ENDPOINT")?;
     let resource = Resource::builder().with_service_name("openoxide").build();
     let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openoxide_model::Provider;
+use openoxide_llm::Provider;
 use openoxide_sandbox::{Launcher, SandboxMode, WorkspaceWrite};
 use serde::{Deserialize, Serialize};
 

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use openoxide_display::quote_path;
-use openoxide_model::{HistoryItem, Role};
+use openoxide_llm::{HistoryItem, Role};
 use openoxide_sandbox::SandboxMode;
 
 use crate::files::FileView;

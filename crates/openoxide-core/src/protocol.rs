@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use openoxide_model::Usage;
+use openoxide_llm::Usage;
 use serde::Serialize;
 
 use crate::{

@@ -19,7 +19,7 @@ mod writer;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use openoxide_model::{HistoryItem, Usage};
+use openoxide_llm::{HistoryItem, Usage};
 use openoxide_sandbox::SandboxMode;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use openoxide_model::Usage;
+use openoxide_llm::Usage;
 use openoxide_sandbox::{Confinement, SandboxPolicy};
 use tokio::sync::Notify;
 use tokio::time::Instant;

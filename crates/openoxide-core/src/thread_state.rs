@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use openoxide_model::{HistoryItem, Usage};
+use openoxide_llm::{HistoryItem, Usage};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 

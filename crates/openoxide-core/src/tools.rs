@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use openoxide_model::ToolSpec;
+use openoxide_llm::ToolSpec;
 
 use self::args::Args;
 use self::output::StopFlag;
@@ -70,10 +70,7 @@ impl Toolbox {
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
-        self.specs.iter().filter_map(|spec| match spec {
-            ToolSpec::Function { name, .. } | ToolSpec::Freeform { name, .. } => Some(name.as_str()),
-            _ => None,
-        })
+        self.specs.iter().map(ToolSpec::name)
     }
 }
 

@@ -5,7 +5,7 @@ mod text;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use openoxide_model::{HistoryItem, Role};
+use openoxide_llm::{HistoryItem, Role};
 
 use crate::instructions::is_ours;
 use crate::{EventRecord, RolloutItem, RolloutLine, TurnStatusRecord};

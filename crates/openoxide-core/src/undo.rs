@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use openoxide_apply_patch::{Base, FileOp, MAX_FILE_BYTES, Patch};
-use openoxide_model::{HistoryItem, Role};
+use openoxide_llm::{HistoryItem, Role};
 use openoxide_sandbox::Workspace;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};

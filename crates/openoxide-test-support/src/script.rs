@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::{StreamExt, stream};
-use openoxide_model::{
-    HistoryItem, ItemKind, ModelError, ModelEvent, ModelRequest, ModelStream, Provider, Role, Usage,
+use openoxide_llm::{
+    HistoryItem, ItemKind, ModelError, ModelEvent, ModelFacts, ModelRequest, ModelStream, Provider, Role, Usage,
 };
 use tokio::sync::Notify;
 
@@ -81,8 +81,13 @@ impl Provider for ScriptedModel {
         "script"
     }
 
-    fn supports_freeform(&self) -> bool {
-        true
+    /// A model of this name is one that sees and reads a lot; of any other nothing is known.
+    fn facts(&self, model: &str) -> ModelFacts {
+        if model.starts_with("gpt-") {
+            ModelFacts { context_window: 272_000, images: true, is_known: true, ..ModelFacts::UNKNOWN }
+        } else {
+            ModelFacts::UNKNOWN
+        }
     }
 
     fn stream(&self, request: ModelRequest<'_>) -> ModelStream {

@@ -16,7 +16,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "openoxide-mcp-server",
             "openoxide-mcp-protocol",
             "openoxide-core",
-            "openoxide-model",
+            "openoxide-llm",
+            "openoxide-providers",
             "openoxide-redact",
             "openoxide-sandbox",
             "openoxide-apply-patch",
@@ -25,14 +26,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("openoxide-mcp-server", &["openoxide-mcp-protocol", "openoxide-core"]),
     ("openoxide-mcp-protocol", &[]),
-    ("openoxide-core", &["openoxide-model", "openoxide-sandbox", "openoxide-apply-patch", "openoxide-display"]),
-    ("openoxide-model", &["openoxide-redact"]),
+    ("openoxide-core", &["openoxide-llm", "openoxide-sandbox", "openoxide-apply-patch", "openoxide-display"]),
+    ("openoxide-llm", &[]),
+    ("openoxide-providers", &["openoxide-llm", "openoxide-redact"]),
     ("openoxide-redact", &[]),
     ("openoxide-sandbox", &["openoxide-redact"]),
     ("openoxide-display", &[]),
     ("openoxide-apply-patch", &["openoxide-display"]),
     ("openoxide-conformance", &["openoxide-mcp-server", "openoxide-mcp-protocol"]),
-    ("openoxide-test-support", &["openoxide-mcp-protocol", "openoxide-core", "openoxide-model"]),
+    ("openoxide-test-support", &["openoxide-mcp-protocol", "openoxide-core", "openoxide-llm"]),
     ("xtask", &[]),
 ];
 
@@ -47,8 +49,9 @@ const NOT_DIRECTLY: &[(&str, &[&str])] = &[("openoxide-mcp-protocol", &["tokio"]
 
 /// Crates that must not be among the normal dependencies, however far away.
 const NOT_AT_ALL: &[(&str, &[&str])] = &[
-    ("openoxide-core", &["rmcp", "clap"]),
-    ("openoxide-model", &["rmcp", "clap"]),
+    ("openoxide-core", &["rmcp", "clap", "rustls", "reqwest"]),
+    ("openoxide-llm", &["rmcp", "clap", "tokio", "rustls", "reqwest"]),
+    ("openoxide-providers", &["rmcp", "clap"]),
     ("openoxide-sandbox", &["rmcp", "clap"]),
     ("openoxide-apply-patch", &["rmcp", "clap", "tokio"]),
 ];
@@ -197,7 +200,7 @@ mod tests {
             ("openoxide-mcp-server", "openoxide-test-support", Some("dev")),
             ("openoxide-mcp-protocol", "rmcp", None),
             ("rmcp", "tokio", None),
-            ("openoxide-core", "openoxide-model", None),
+            ("openoxide-core", "openoxide-llm", None),
             ("openoxide-core", "tokio", None),
             ("openoxide-apply-patch", "similar", None),
             ("openoxide-apply-patch", "tokio", Some("dev")),
@@ -210,8 +213,9 @@ mod tests {
         for (from, to, kind) in [
             ("openoxide-core", "openoxide-mcp-server", None),
             ("openoxide-core", "openoxide-mcp-protocol", Some("build")),
-            ("openoxide-model", "openoxide-sandbox", None),
-            ("openoxide-apply-patch", "openoxide-model", None),
+            ("openoxide-providers", "openoxide-sandbox", None),
+            ("openoxide-core", "openoxide-providers", None),
+            ("openoxide-apply-patch", "openoxide-providers", None),
             ("openoxide-mcp-protocol", "openoxide-core", None),
             ("openoxide-mcp-server", "openoxide-cli", None),
             ("openoxide-mcp-server", "rmcp", None),

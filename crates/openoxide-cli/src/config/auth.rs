@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use openoxide_model::Secret;
+use openoxide_providers::Secret;
 
 use super::home::{self, Privacy};
 use super::reading;

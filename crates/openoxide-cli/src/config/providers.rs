@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
-use openoxide_model::{HttpClient, HttpProvider, Offline, Preset, Provider, ProviderConfig, Secret};
+use openoxide_llm::Provider;
+use openoxide_providers::{HttpClient, HttpProvider, Offline, Preset, ProviderConfig, Secret};
 use serde::Deserialize;
 
 use super::{Config, auth, shown};
@@ -45,7 +46,7 @@ impl ProviderTable {
     pub(crate) fn check(&self, id: &str) -> anyhow::Result<()> {
         if let Some(wire_api) = &self.wire_api {
             wire_api
-                .parse::<openoxide_model::WireApi>()
+                .parse::<openoxide_providers::WireApi>()
                 .map_err(|error| anyhow::anyhow!("model_providers.{id}.wire_api: {error}"))?;
         }
         for name in self.secret_variables() {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::SystemTime;
 
-use openoxide_model::{HistoryItem, Role};
+use openoxide_llm::{HistoryItem, Role};
 use serde::{Deserialize, Serialize};
 
 use super::{JsonlStore, RolloutItem, RolloutLine, StoredThread, ThreadStore as _};

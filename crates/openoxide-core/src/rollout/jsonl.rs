@@ -254,7 +254,7 @@ mod tests {
     use std::io::Write as _;
     use std::os::unix::fs::PermissionsExt;
 
-    use openoxide_model::{HistoryItem, Role};
+    use openoxide_llm::{HistoryItem, Role};
 
     use super::*;
     use crate::RolloutItem;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use openoxide_model::{HistoryItem, Role, Usage};
+use openoxide_llm::{HistoryItem, Role, Usage};
 
 use super::{EventRecord, RolloutItem, RolloutLine, SessionMeta, TurnContext, TurnStatusRecord};
 use crate::approvals::{Remembered, RememberedApproval};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use openoxide_model::{HistoryItem, ModelEvent, Role, Usage};
+use openoxide_llm::{HistoryItem, ModelEvent, Role, Usage};
 
 use super::support::*;
 use crate::{ApprovalPolicy, Event, RolloutItem, ThreadConfig, ThreadStore, TurnStatus};

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use openoxide_model::HistoryItem;
+use openoxide_llm::HistoryItem;
 
 use super::support::*;
 use crate::rollout::{Disk, RealDisk};

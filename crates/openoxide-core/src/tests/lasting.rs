@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use openoxide_model::{HistoryItem, ModelEvent, Role, Usage};
+use openoxide_llm::{HistoryItem, ModelEvent, Role, Usage};
 
 use super::support::*;
 use crate::Decider;

@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::Arc;
 use std::time::Instant;
 
-use openoxide_model::{HistoryItem, Role};
+use openoxide_llm::{HistoryItem, Role};
 
 use super::support::*;
 use crate::{JsonlStore, RolloutItem, RolloutLine, SessionMeta, ThreadId, ThreadStore};

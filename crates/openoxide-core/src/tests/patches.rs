@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use openoxide_apply_patch::{Committed, VerifiedPatch};
-use openoxide_model::{HistoryItem, Role};
+use openoxide_llm::{HistoryItem, Role};
 use openoxide_sandbox::{SandboxMode, Workspace};
 
 use super::support::*;

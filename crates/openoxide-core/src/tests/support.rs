@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
-use openoxide_model::{
-    HistoryItem, ModelError, ModelEvent, ModelRequest, ModelStream, Provider, Role, ToolSpec, Usage,
+use openoxide_llm::{
+    HistoryItem, ModelError, ModelEvent, ModelFacts, ModelRequest, ModelStream, Provider, Role, Usage,
 };
 use openoxide_sandbox::{
     CommandSpec, ExitStatus, Launcher, Output, SandboxMode, SandboxPolicy, Surroundings, WaitOutcome,
@@ -65,20 +65,18 @@ impl Provider for Script {
         "script"
     }
 
-    fn supports_freeform(&self) -> bool {
-        true
+    /// A model of this name is one that sees and reads a lot; of any other nothing is known.
+    fn facts(&self, model: &str) -> ModelFacts {
+        if model.starts_with("gpt-") {
+            ModelFacts { context_window: 272_000, images: true, is_known: true, ..ModelFacts::UNKNOWN }
+        } else {
+            ModelFacts::UNKNOWN
+        }
     }
 
     fn stream(&self, request: ModelRequest<'_>) -> ModelStream {
         self.requests.lock().unwrap().push(request.input.to_vec());
-        *self.tools.lock().unwrap() = request
-            .tools
-            .iter()
-            .map(|tool| match tool {
-                ToolSpec::Function { name, .. } | ToolSpec::Freeform { name, .. } => name.clone(),
-                _ => String::new(),
-            })
-            .collect();
+        *self.tools.lock().unwrap() = request.tools.iter().map(|tool| tool.name().to_owned()).collect();
         self.asked.notify_one();
         let step = self.steps.lock().unwrap().pop_front();
         let guard = CountsDrop(Arc::clone(&self.dropped));

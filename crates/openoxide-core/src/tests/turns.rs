@@ -121,7 +121,7 @@ async fn a_queued_turn_can_be_withdrawn() {
 
 #[tokio::test]
 async fn a_model_error_leaves_the_thread_usable_and_in_step() {
-    let cut = openoxide_model::ModelEvent::TextDelta("cut".into());
+    let cut = openoxide_llm::ModelEvent::TextDelta("cut".into());
     let bench = Bench::new(vec![Say::Fail("no credit"), Say::Events(vec![cut])]);
     let mut thread = bench.thread(ApprovalPolicy::Never);
     thread.prompt("one");

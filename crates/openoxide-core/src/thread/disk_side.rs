@@ -375,9 +375,9 @@ impl State {
     /// The record that a `compacted` needs before it.
     pub(crate) fn checkpoint(&self, diffs: &KeptDiffs) -> Option<RolloutItem> {
         let context = self.context.clone()?;
-        let usage_before = self.results.front().map_or_else(openoxide_model::Usage::default, |first| {
+        let usage_before = self.results.front().map_or_else(openoxide_llm::Usage::default, |first| {
             let (total, own) = (first.result.thread_usage, first.result.usage);
-            openoxide_model::Usage {
+            openoxide_llm::Usage {
                 input_tokens: total.input_tokens.saturating_sub(own.input_tokens),
                 cached_input_tokens: total.cached_input_tokens.saturating_sub(own.cached_input_tokens),
                 output_tokens: total.output_tokens.saturating_sub(own.output_tokens),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use openoxide_model::{HistoryItem, Usage};
+use openoxide_llm::{HistoryItem, Usage};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 

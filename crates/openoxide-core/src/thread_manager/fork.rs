@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use openoxide_model::{HistoryItem, Role};
+use openoxide_llm::{HistoryItem, Role};
 
 use crate::directory::ThreadDirectory;
 use crate::rollout::restore;

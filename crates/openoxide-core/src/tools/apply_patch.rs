@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use openoxide_apply_patch::{Base, Change, ChangeKind, Patch, VerifiedPatch};
-use openoxide_model::ToolSpec;
+use openoxide_llm::ToolSpec;
 use openoxide_sandbox::Confinement;
 
 use super::{ToolContext, reading};

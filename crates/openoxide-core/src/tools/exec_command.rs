@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openoxide_display::quote_path;
-use openoxide_model::ToolSpec;
+use openoxide_llm::ToolSpec;
 use openoxide_sandbox::{CommandSpec, ExitStatus, SandboxMode, SandboxPolicy, WaitOutcome, Workspace};
 use serde_json::json;
 use tokio::time::Instant;

@@ -8,7 +8,7 @@ use grep_searcher::sinks::Lossy;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use ignore::overrides::OverrideBuilder;
 use openoxide_display::quote_path;
-use openoxide_model::ToolSpec;
+use openoxide_llm::ToolSpec;
 use serde_json::json;
 
 use super::args::Args;

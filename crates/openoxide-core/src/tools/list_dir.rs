@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use openoxide_display::quote_path;
-use openoxide_model::ToolSpec;
+use openoxide_llm::ToolSpec;
 use serde_json::json;
 
 use super::args::Args;

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 
-use openoxide_model::ToolSpec;
+use openoxide_llm::ToolSpec;
 use serde_json::json;
 
 use super::ToolContext;

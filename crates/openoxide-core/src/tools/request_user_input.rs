@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use openoxide_model::ToolSpec;
+use openoxide_llm::ToolSpec;
 use serde_json::json;
 
 use super::ToolContext;

@@ -1,6 +1,6 @@
 //! `update_plan`: the model's own list of steps, told to whoever watches.
 
-use openoxide_model::ToolSpec;
+use openoxide_llm::ToolSpec;
 use serde_json::json;
 
 use super::ToolContext;

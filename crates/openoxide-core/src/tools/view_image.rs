@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base64::Engine as _;
-use openoxide_model::{HistoryItem, ToolSpec};
+use openoxide_llm::{HistoryItem, ToolSpec};
 use serde_json::json;
 
 use super::args::Args;

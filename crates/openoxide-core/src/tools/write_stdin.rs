@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use openoxide_model::ToolSpec;
+use openoxide_llm::ToolSpec;
 use openoxide_sandbox::SandboxMode;
 use serde_json::json;
 use tokio::time::Instant;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use openoxide_model::HistoryItem;
+use openoxide_llm::HistoryItem;
 use openoxide_sandbox::Workspace;
 use tokio::time::timeout;
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use openoxide_model::{Cause, HistoryItem, ModelError, ModelEvent, ModelRequest, Provider, Role, ToolSpec, Usage};
+use openoxide_llm::{Cause, HistoryItem, ModelError, ModelEvent, ModelRequest, Provider, Role, ToolSpec, Usage};
 
 use crate::instructions;
 
@@ -137,7 +137,6 @@ pub(crate) fn estimate(history: &[Arc<HistoryItem>]) -> u64 {
             HistoryItem::Reasoning { summary, .. } => summary.len(),
             // An image counts by its area; this is about what providers take a large one for.
             HistoryItem::Image { .. } => 6_000,
-            _ => 0,
         })
         .sum();
     bytes as u64 / 4

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use openoxide_model::{Cause, HistoryItem, ModelRequest, ModelStream, Role, Usage};
+use openoxide_llm::{Cause, HistoryItem, ModelRequest, ModelStream, Role, Usage};
 use openoxide_sandbox::Workspace;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Sleep, timeout};

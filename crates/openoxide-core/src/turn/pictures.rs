@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use openoxide_model::{HistoryItem, Role};
+use openoxide_llm::{HistoryItem, Role};
 
 use crate::instructions;
 

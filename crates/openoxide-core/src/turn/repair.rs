@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use openoxide_model::HistoryItem;
+use openoxide_llm::HistoryItem;
 
 use crate::instructions::CUT_OFF_OUTPUT;
 

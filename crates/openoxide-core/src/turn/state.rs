@@ -8,7 +8,7 @@ mod calls;
 
 use std::sync::Arc;
 
-use openoxide_model::{HistoryItem, ItemKind, ModelEvent, Role, Usage};
+use openoxide_llm::{HistoryItem, ItemKind, ModelEvent, Role, Usage};
 
 use self::calls::{Slot, Stage};
 use super::compact::Summary;

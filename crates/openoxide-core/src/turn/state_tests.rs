@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use openoxide_model::{HistoryItem, ItemKind, ModelEvent, Role, Usage};
+use openoxide_llm::{HistoryItem, ItemKind, ModelEvent, Role, Usage};
 use openoxide_sandbox::SandboxMode;
 
 use super::compact::Summary;

@@ -1,6 +1,6 @@
 //! The words between the state machine of a turn and its driver: what happened ([`Input`]), what to do ([`Action`]).
 
-use openoxide_model::{HistoryItem, ModelEvent};
+use openoxide_llm::{HistoryItem, ModelEvent};
 
 use super::compact::Summary;
 use crate::approvals::{Question, RememberedApproval};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use openoxide_display::quote_path;
-use openoxide_model::{HistoryItem, Role};
+use openoxide_llm::{HistoryItem, Role};
 use tracing::Instrument as _;
 
 use super::driver::{Driver, Parts};

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use openoxide_model::HistoryItem;
+use openoxide_llm::HistoryItem;
 
 use super::super::step::{Action, CallIndex, CallOutcome, Prepared, ToolCall, refused_item, with_status};
 use super::{Actions, Phase, TurnState};

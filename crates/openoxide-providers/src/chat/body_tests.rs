@@ -12,7 +12,7 @@ fn body(model: &str, change: impl FnOnce(&mut ProviderConfig)) -> Value {
     let (input, tools) = (history(), tools());
     let mut config = ProviderConfig::new("p", "http://x");
     change(&mut config);
-    let facts = config.facts.apply(ModelFacts::of(model));
+    let facts = config.facts.apply(crate::facts_of(model));
     serde_json::from_slice(&encode(&request(model, &input, &tools), &config, &facts).unwrap()).unwrap()
 }
 

@@ -244,7 +244,7 @@ impl Run {
     }
 
     fn unreadable(&self, source: SseError) -> Failure {
-        Failure::fatal(ModelError::Sse { url: self.shown_url().to_owned(), source })
+        Failure::fatal(ModelError::Sse { url: self.shown_url().to_owned(), source: source.into() })
     }
 
     fn dropped(&self, reason: String) -> Failure {

@@ -3,75 +3,7 @@
 //! Numbers are the providers' published ones where a request may rely on them, and lower where sources differ: a window
 //! that is taken too small costs an early compaction, one that is taken too large costs a failed request.
 
-/// How a model reasons, as far as a request must know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Reasoning {
-    /// It does not, and a request that speaks of it fails.
-    None,
-    /// Nothing is known: no request asks for it unless configuration does; what comes is kept and replayed.
-    Unknown,
-    /// By a level of effort, or as it sees fit.
-    Effort,
-    /// Only when asked, within a budget of tokens (Claude before 4.6).
-    Budget,
-}
-
-/// What is known of one model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ModelFacts {
-    /// Most tokens of a request.
-    pub context_window: u64,
-    /// Most tokens of a response.
-    pub max_output_tokens: u64,
-    /// How it reasons.
-    pub reasoning: Reasoning,
-    /// Whether it takes freeform tools over Responses.
-    pub freeform: bool,
-    /// Whether it takes images.
-    pub images: bool,
-    /// Whether the name was in the catalogue; otherwise these are the cautious defaults.
-    pub is_known: bool,
-}
-
-/// Facts that configuration gives; `None` leaves the catalogue's.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct FactOverrides {
-    /// Most tokens of a request (`model_context_window`).
-    pub context_window: Option<u64>,
-    /// Most tokens of a response (`model_max_output_tokens`).
-    pub max_output_tokens: Option<u64>,
-    /// How it reasons.
-    pub reasoning: Option<Reasoning>,
-    /// Whether it takes freeform tools over Responses.
-    pub freeform: Option<bool>,
-    /// Whether it takes images.
-    pub images: Option<bool>,
-}
-
-impl FactOverrides {
-    /// `facts` with what is given here.
-    pub fn apply(&self, facts: ModelFacts) -> ModelFacts {
-        ModelFacts {
-            context_window: self.context_window.unwrap_or(facts.context_window),
-            max_output_tokens: self.max_output_tokens.unwrap_or(facts.max_output_tokens),
-            reasoning: self.reasoning.unwrap_or(facts.reasoning),
-            freeform: self.freeform.unwrap_or(facts.freeform),
-            images: self.images.unwrap_or(facts.images),
-            is_known: facts.is_known,
-        }
-    }
-}
-
-/// For a name that nothing here knows: small, and with nothing a server might refuse.
-const UNKNOWN: ModelFacts = ModelFacts {
-    context_window: 32_768,
-    max_output_tokens: 8_192,
-    reasoning: Reasoning::Unknown,
-    freeform: false,
-    images: false,
-    is_known: false,
-};
+use openoxide_llm::{ModelFacts, Reasoning};
 
 const fn row(window: u64, output: u64, reasoning: Reasoning, marks: &str) -> ModelFacts {
     let marks = marks.as_bytes();
@@ -151,29 +83,26 @@ const MODELS: [(&str, ModelFacts); 49] = [
     ("llama3", row(32_768, 4_096, No, "")),
 ];
 
-impl ModelFacts {
-    /// What is known of the model, whatever a gateway puts before its name (`anthropic/`, `us.anthropic.`, `models/`).
-    pub fn of(model: &str) -> Self {
-        let name = model.to_ascii_lowercase();
-        let mut name = name.rsplit('/').next().unwrap_or_default();
-        if let Some((_, after)) = name.split_once("anthropic.") {
-            name = after;
-        }
-        let name = name
-            .replace("claude-4.", "claude-4-")
-            .replace("-4.5", "-4-5")
-            .replace("-4.6", "-4-6")
-            .replace("-4.7", "-4-7");
-        MODELS
-            .iter()
-            .filter(|(prefix, _)| name.starts_with(prefix))
-            .max_by_key(|(prefix, _)| prefix.len())
-            .map_or(UNKNOWN, |(_, facts)| *facts)
+/// What is known of the model, whatever a gateway puts before its name (`anthropic/`, `us.anthropic.`, `models/`).
+pub fn facts_of(model: &str) -> ModelFacts {
+    let name = model.to_ascii_lowercase();
+    let mut name = name.rsplit('/').next().unwrap_or_default();
+    if let Some((_, after)) = name.split_once("anthropic.") {
+        name = after;
     }
+    let name =
+        name.replace("claude-4.", "claude-4-").replace("-4.5", "-4-5").replace("-4.6", "-4-6").replace("-4.7", "-4-7");
+    MODELS
+        .iter()
+        .filter(|(prefix, _)| name.starts_with(prefix))
+        .max_by_key(|(prefix, _)| prefix.len())
+        .map_or(ModelFacts::UNKNOWN, |(_, facts)| *facts)
 }
 
 #[cfg(test)]
 mod tests {
+    use openoxide_llm::FactOverrides;
+
     use super::*;
 
     #[test]
@@ -190,7 +119,7 @@ mod tests {
             ("claude-sonnet-5", 200_000, Effort),
             ("claude-3-5-haiku-latest", 200_000, No),
         ] {
-            let facts = ModelFacts::of(name);
+            let facts = facts_of(name);
             assert!(facts.is_known, "{name}");
             assert_eq!((facts.context_window, facts.reasoning), (window, reasoning), "{name}");
         }
@@ -198,8 +127,8 @@ mod tests {
 
     #[test]
     fn an_unknown_name_gets_the_cautious_default_and_configuration_wins() {
-        let facts = ModelFacts::of("my-deployment");
-        assert_eq!(facts, UNKNOWN);
+        let facts = facts_of("my-deployment");
+        assert_eq!(facts, ModelFacts::UNKNOWN);
         let given = FactOverrides { context_window: Some(9), freeform: Some(true), ..FactOverrides::default() };
         let facts = given.apply(facts);
         assert_eq!((facts.context_window, facts.freeform, facts.max_output_tokens), (9, true, 8_192));

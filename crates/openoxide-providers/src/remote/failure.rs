@@ -76,7 +76,7 @@ impl Failure {
             http::Trouble::NoRoute => (Cause::Unreachable, Some(Budget::Connect)),
             http::Trouble::Reset => (Cause::Broken, Some(Budget::Request)),
         };
-        let error = ModelError::Unreachable { url: url.to_owned(), cause, reason, source: error.without_url() };
+        let error = ModelError::Unreachable { url: url.to_owned(), cause, reason, source: error.without_url().into() };
         Self { error, retry, after: None }
     }
 
@@ -89,7 +89,7 @@ impl Failure {
         });
         let message = without_secrets(config, &message);
         let code = code.map(|code| without_secrets(config, &code));
-        let cause = Cause::read(Some(status.as_u16()), code.as_deref(), &message);
+        let cause = crate::cause::read(Some(status.as_u16()), code.as_deref(), &message);
         let after = asked_delay(status, headers).or_else(|| delay_in(&message));
         let wait = Wait::new(cause, after);
         let error = ModelError::Status {
@@ -138,7 +138,7 @@ impl Failure {
         let code = code.map(|code| without_secrets(config, &code));
         // Gateways put the status they got themselves there.
         let status = code.as_deref().and_then(|code| code.parse().ok()).filter(|status| (400..600).contains(status));
-        let cause = Cause::read(status, code.as_deref(), &message);
+        let cause = crate::cause::read(status, code.as_deref(), &message);
         let after = delay_in(&message);
         let wait = Wait::new(cause, after);
         let error = ModelError::Failed { provider: config.id.clone(), cause, code, message: wait.told(message) };
@@ -157,7 +157,7 @@ enum Wait {
 impl Wait {
     fn new(cause: Cause, after: Option<Duration>) -> Self {
         match after {
-            _ if !cause.passes() => Self::No,
+            _ if !crate::cause::passes(cause) => Self::No,
             Some(after) if after > LONGEST_ASKED => Self::TooLong(after),
             _ => Self::Yes,
         }

@@ -1,4 +1,4 @@
-//! The one face of a model provider: a request goes in, a stream of events comes out.
+//! What a model provider is to the agent: a request goes in, a stream of events comes out.
 
 use std::pin::Pin;
 
@@ -14,13 +14,8 @@ pub trait Provider: Send + Sync {
     /// The provider's id in configuration, for messages (`offline`, `openai`, ...).
     fn id(&self) -> &str;
 
-    /// Whether [`crate::ToolSpec::Freeform`] is understood as it is.
-    fn supports_freeform(&self) -> bool;
-
-    /// What is known of a model of this provider: the catalogue's word, unless configuration says otherwise.
-    fn facts(&self, model: &str) -> ModelFacts {
-        ModelFacts::of(model)
-    }
+    /// What is known of a model of this provider.
+    fn facts(&self, model: &str) -> ModelFacts;
 
     /// Starts one response. The request is written out before this returns; what can fail later fails in the stream,
     /// whose first error is its last item.

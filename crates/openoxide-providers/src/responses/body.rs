@@ -321,9 +321,9 @@ mod tests {
         let body = |facts: ModelFacts| -> Value {
             serde_json::from_slice(&encode(&request, &config, &facts).unwrap()).unwrap()
         };
-        let as_functions = body(ModelFacts { freeform: false, reasoning: Reasoning::None, ..ModelFacts::of("x") });
+        let as_functions = body(ModelFacts { freeform: false, reasoning: Reasoning::None, ..crate::facts_of("x") });
         insta::assert_json_snapshot!("without_freeform_and_reasoning", as_functions);
-        let body = body(ModelFacts::of("gpt-5"));
+        let body = body(crate::facts_of("gpt-5"));
         assert_eq!(
             body,
             json!({
@@ -362,7 +362,7 @@ mod tests {
         let request = ModelRequest { model: "gpt-5", instructions: "i", input: &input, tools: &[], cache_key: "k" };
         let config = ProviderConfig::new("p", "http://x");
         for freeform in [true, false] {
-            let facts = ModelFacts { freeform, ..ModelFacts::of("gpt-5") };
+            let facts = ModelFacts { freeform, ..crate::facts_of("gpt-5") };
             let body: Value = serde_json::from_slice(&encode(&request, &config, &facts).unwrap()).unwrap();
             let sent: Vec<String> = body["input"]
                 .as_array()
@@ -398,7 +398,7 @@ mod tests {
         config.reasoning_effort = Some("high".into());
         config.max_output_tokens = Some(9);
         let body: Value =
-            serde_json::from_slice(&encode(&request, &config, &ModelFacts::of("gpt-5")).unwrap()).unwrap();
+            serde_json::from_slice(&encode(&request, &config, &crate::facts_of("gpt-5")).unwrap()).unwrap();
         insta::assert_json_snapshot!("everything", body);
     }
 }

@@ -11,7 +11,7 @@ fn body_of(model: &str, input: &[Arc<HistoryItem>], change: impl FnOnce(&mut Pro
     let tools = tools();
     let mut config = ProviderConfig::new("p", "http://x");
     change(&mut config);
-    let facts = config.facts.apply(ModelFacts::of(model));
+    let facts = config.facts.apply(crate::facts_of(model));
     serde_json::from_slice(&encode(&request(model, input, &tools), &config, &facts).unwrap()).unwrap()
 }
 

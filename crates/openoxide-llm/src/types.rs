@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 /// Who wrote a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Role {
     /// The person or program that gave the task, and what is injected on its behalf (project documents, environment).
     User,
@@ -21,7 +20,6 @@ pub enum Role {
 /// One entry of a thread's history, in the order it is replayed to the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum HistoryItem {
     /// A message of text.
     Message {
@@ -75,7 +73,6 @@ pub enum HistoryItem {
 
 /// A tool offered to the model.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum ToolSpec {
     /// A tool called with a JSON object.
     Function {
@@ -96,6 +93,15 @@ pub enum ToolSpec {
         /// A Lark grammar of the input.
         grammar: String,
     },
+}
+
+impl ToolSpec {
+    /// What the model calls it by.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Function { name, .. } | Self::Freeform { name, .. } => name,
+        }
+    }
 }
 
 /// One request for one model response. Borrowed: a provider writes the body before it returns its stream.
@@ -138,7 +144,6 @@ impl std::ops::AddAssign for Usage {
 
 /// What kind of item the model has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ItemKind {
     /// A message.
     Message,
@@ -150,7 +155,6 @@ pub enum ItemKind {
 
 /// One step of a streaming response.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum ModelEvent {
     /// An item has begun; the deltas that follow belong to it until [`ModelEvent::ItemDone`].
     ItemStarted(ItemKind),

@@ -4,5 +4,5 @@
 mod models;
 mod providers;
 
-pub use models::{FactOverrides, ModelFacts, Reasoning};
+pub use models::facts_of;
 pub use providers::Preset;

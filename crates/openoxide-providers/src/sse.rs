@@ -7,7 +7,7 @@
 /// Why a stream cannot be read as events.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum SseError {
+pub(crate) enum SseError {
     /// A line or the data of one event is longer than the limit.
     #[error("an event is longer than {limit} bytes")]
     TooLong {

@@ -10,8 +10,8 @@ use super::{
     test_server::{After, Reply, Server},
 };
 use crate::{
-    Cause, ErrorKind, HistoryItem, HttpClient, ItemKind, ModelError, ModelEvent, ModelRequest, Provider,
-    ProviderConfig, Role, Secret, Usage, WireApi,
+    Cause, HistoryItem, HttpClient, ItemKind, ModelError, ModelEvent, ModelRequest, Provider, ProviderConfig, Role,
+    Secret, Usage, WireApi,
 };
 
 fn provider(base_url: &str, change: impl FnOnce(&mut ProviderConfig)) -> HttpProvider {
@@ -127,7 +127,7 @@ async fn the_retry_count_is_a_bound() {
     let error = error.unwrap();
     assert_eq!((retries(&events), server.requests().len()), (2, 3));
     assert_eq!(error.to_string(), "test answered 429: slow down");
-    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(error.cause(), Cause::RateLimited);
     assert!(error.hint().is_some());
 }
 
@@ -290,7 +290,6 @@ async fn a_refused_connection_ends_within_its_retries_and_names_the_address() {
     assert_eq!((retries(&events), error.cause()), (1, Cause::Refused));
     assert!(error.to_string().contains(&format!("{base_url}/responses")), "{error}");
     assert!(!format!("{error} {error:?}").contains("secret-value"), "{error:?}");
-    assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
 
 #[tokio::test]
@@ -311,7 +310,7 @@ async fn a_call_that_cannot_be_made_says_what_to_set() {
     for (base_url, expected) in [("not a url", "`not a url`"), ("ftp://x/v1", "http://")] {
         let error = run(&provider(base_url, |_| {})).await.1.unwrap();
         assert!(error.to_string().contains(expected), "{error}");
-        assert_eq!(error.kind(), ErrorKind::Input);
+        assert_eq!(error.cause(), Cause::Config);
     }
 }
 

@@ -1,23 +1,12 @@
-//! The one error of this crate. Every message can be read by a person as it is; [`ModelError::cause`]
-//! says why in one word, [`ModelError::kind`] is for whoever maps it to a wire.
+//! Why a provider failed. Every message can be read by a person as it is; [`ModelError::cause`]
+//! says why in one word.
 
 use std::time::Duration;
 
 use crate::Cause;
 
-/// What sort of failure an error is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The request or the configuration is wrong; the same request fails again.
-    Input,
-    /// The provider does not allow it (key, account, content policy).
-    Denied,
-    /// The provider could not be reached or could not answer; later it may.
-    Unavailable,
-    /// A defect of this crate.
-    Internal,
-}
+/// The error of whatever library a provider speaks through.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a response could not be had, or not to its end.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +35,7 @@ pub enum ModelError {
         reason: String,
         /// The client's error.
         #[source]
-        source: reqwest::Error,
+        source: BoxError,
     },
     /// The answer is a success and no event stream.
     #[error("{url} answered with `{content_type}` and no event stream")]
@@ -56,7 +45,7 @@ pub enum ModelError {
         /// What it says it is.
         content_type: String,
     },
-    /// No head of a response within [`crate::ProviderConfig::header_timeout`].
+    /// No head of a response within the provider's limit.
     #[error("{url} did not begin to answer within {} s", limit.as_secs_f32())]
     HeaderTimeout {
         /// The URL without its query.
@@ -108,7 +97,7 @@ pub enum ModelError {
         /// How it ended.
         reason: String,
     },
-    /// Silence within a stream for longer than [`crate::ProviderConfig::stream_idle_timeout`].
+    /// Silence within a stream for longer than the provider's limit.
     #[error("{url} sent nothing for {} s", limit.as_secs_f32())]
     IdleTimeout {
         /// The URL without its query.
@@ -123,7 +112,7 @@ pub enum ModelError {
         url: String,
         /// What is wrong with it.
         #[source]
-        source: crate::SseError,
+        source: BoxError,
     },
     /// The request could not be written as JSON.
     #[error("the request could not be written as JSON: {source}")]
@@ -150,11 +139,6 @@ impl ModelError {
         }
     }
 
-    /// What sort of failure it is.
-    pub fn kind(&self) -> ErrorKind {
-        self.cause().kind()
-    }
-
     /// What the reader can do about it, as a sentence apart from the message.
     pub fn hint(&self) -> Option<&str> {
         match self {
@@ -175,6 +159,6 @@ mod tests {
         let error = ModelError::MissingKey { variable: "OPENAI_API_KEY".into() };
         assert_eq!(error.to_string(), "no API key: set OPENAI_API_KEY");
         assert!(error.hint().unwrap().contains("offline"));
-        assert_eq!(error.kind(), ErrorKind::Input);
+        assert_eq!(error.cause(), Cause::Config);
     }
 }

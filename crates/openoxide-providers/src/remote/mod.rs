@@ -79,12 +79,8 @@ impl Provider for HttpProvider {
         &self.target.config.id
     }
 
-    fn supports_freeform(&self) -> bool {
-        self.target.config.wire_api == WireApi::Responses
-    }
-
     fn facts(&self, model: &str) -> ModelFacts {
-        self.target.config.facts.apply(ModelFacts::of(model))
+        self.target.config.facts.apply(crate::facts_of(model))
     }
 
     fn stream(&self, request: ModelRequest<'_>) -> ModelStream {

@@ -16,7 +16,9 @@ mod search;
 mod steps;
 mod words;
 
-use crate::{HistoryItem, ItemKind, ModelEvent, ModelRequest, ModelStream, Provider, Role, ToolSpec, Usage};
+use crate::{
+    HistoryItem, ItemKind, ModelEvent, ModelFacts, ModelRequest, ModelStream, Provider, Role, ToolSpec, Usage,
+};
 
 /// Text deltas of one message at most; a long message comes in larger pieces.
 const DELTAS: usize = 40;
@@ -37,8 +39,8 @@ impl Provider for Offline {
         "offline"
     }
 
-    fn supports_freeform(&self) -> bool {
-        true
+    fn facts(&self, model: &str) -> ModelFacts {
+        crate::facts_of(model)
     }
 
     fn stream(&self, request: ModelRequest<'_>) -> ModelStream {
