@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use openoxide_mcp_protocol::{Era, Outcome, RequestId, WireError, request, supports_form_elicitation, tool_error};
-use openoxide_mcp_server::Outgoing;
+use openoxide_rpc::Outgoing;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 

@@ -7,7 +7,8 @@ use openoxide_mcp_protocol::request_state::Binding;
 use openoxide_mcp_protocol::{
     ClientCapabilities, Era, LogLevel, ProgressMessage, ProgressToken, WireError, notification,
 };
-use openoxide_mcp_server::{Outgoing, Principal};
+use openoxide_mcp_server::Principal;
+use openoxide_rpc::Outgoing;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 

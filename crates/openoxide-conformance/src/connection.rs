@@ -8,7 +8,8 @@ use openoxide_mcp_protocol::{
     CallToolParams, CancelledParams, ClientCapabilities, Envelope, Era, InitializeParams, LogLevel, RequestId,
     RequestMeta, WireError, complete, negotiate_legacy, parse_params,
 };
-use openoxide_mcp_server::{Principal, Responder, Route, Session};
+use openoxide_mcp_server::{Principal, Session};
+use openoxide_rpc::{Handler, Responder, Route};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -141,7 +142,7 @@ impl Connection {
     }
 }
 
-impl Session for Connection {
+impl Handler for Connection {
     fn handle(&mut self, message: Envelope, route: &Route) {
         match message {
             Envelope::Request { id, method, params } => {
@@ -158,7 +159,9 @@ impl Session for Connection {
             Envelope::Batch(_) => route.refuse(None, &WireError::invalid_request("send one message at a time")),
         }
     }
+}
 
+impl Session for Connection {
     fn agreed_version(&self) -> Option<&'static str> {
         self.legacy.as_ref().map(|(version, _)| *version)
     }

@@ -6,7 +6,8 @@ use futures_util::future::BoxFuture;
 use openoxide_mcp_protocol::Tool;
 use openoxide_mcp_protocol::request_state::StateSeal;
 use openoxide_mcp_protocol::tools::Mirrored;
-use openoxide_mcp_server::{Outgoing, Principal, Service, Session};
+use openoxide_mcp_server::{Principal, Service, Session};
+use openoxide_rpc::Outgoing;
 
 use crate::connection::Connection;
 use crate::listeners::Listeners;

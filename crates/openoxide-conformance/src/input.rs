@@ -142,7 +142,7 @@ pub(crate) fn require(call: &Call, method: &str) -> Result<(), WireError> {
         None => Ok(()),
         Some(needed) => {
             let message = format!("{} needs a client that declares {needed}", call.name);
-            Err(WireError::missing_capability(message, needed))
+            Err(openoxide_mcp_protocol::missing_capability(message, needed))
         }
     }
 }

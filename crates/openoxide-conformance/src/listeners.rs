@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use openoxide_mcp_protocol::meta_keys::SUBSCRIPTION_ID;
 use openoxide_mcp_protocol::{Era, RequestId, complete, notification, parse_params};
-use openoxide_mcp_server::Responder;
+use openoxide_rpc::Responder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

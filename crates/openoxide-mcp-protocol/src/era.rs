@@ -194,7 +194,7 @@ impl RequestMeta {
                 return Err(missing(meta_keys::PROTOCOL_VERSION));
             }
             (Some(version), _) if version != MODERN => {
-                return Err(WireError::unsupported_version(&version));
+                return Err(crate::unsupported_version(&version));
             }
             (Some(_), None) => return Err(missing(meta_keys::CLIENT_CAPABILITIES)),
             (Some(_), Some(capabilities)) => {

@@ -7,28 +7,27 @@
 
 pub mod approval_form;
 pub mod apps;
-mod envelope;
 mod era;
 mod error;
+mod line;
 mod methods;
 pub mod request_state;
 mod result;
 pub mod tasks;
 pub mod tools;
 
-pub use envelope::{
-    Envelope, EnvelopeError, MAX_NESTING, Outcome, RequestId, notification, parse_line, request, response, salvage_id,
-};
 pub use era::{
     ClientFacts, Era, LEGACY_LATEST, LogLevel, MODERN, RequestMeta, SUPPORTED_VERSIONS, TraceContext, meta_keys,
     negotiate_legacy, supports_form_elicitation,
 };
-pub use error::{WireError, code};
+pub use error::{code, missing_capability, unsupported_version};
+pub use line::{notification, parse_line, request, response};
 pub use methods::{Cacheable, parse_params};
 pub use methods::{
     CallToolParams, CancelledParams, InitializeParams, LogMessage, ProgressMessage, ToolsPage, discover_result,
     initialize_result,
 };
+pub use openoxide_rpc::{Envelope, EnvelopeError, Outcome, RequestId, RpcError as WireError, salvage_id};
 pub use result::{
     CallMeta, CallStatus, DenialReport, ToolOutput, UsageReport, complete, cut_diff, input_required, tool_error,
     tool_result,

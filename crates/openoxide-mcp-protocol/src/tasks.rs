@@ -135,7 +135,7 @@ pub struct UpdateTaskParams {
 
 /// -32021: what was asked for is for clients that declare the extension.
 pub fn tasks_not_declared() -> WireError {
-    WireError::missing_capability(
+    crate::missing_capability(
         format!(
             "the request's client capabilities do not declare the extension {TASKS_EXTENSION}; declare it in each \
              request that is about tasks"

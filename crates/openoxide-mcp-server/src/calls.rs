@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use openoxide_mcp_protocol::{ClientFacts, Era, LogLevel, ProgressToken, RequestId};
 use tokio::sync::Notify;
 
-use crate::mutex::lock;
-use crate::outgoing::{Gate, Outgoing};
+use openoxide_rpc::lock;
+use openoxide_rpc::{Gate, Outgoing};
 
 /// One open `tools/call`, as its runner and its reporter see it.
 pub(crate) struct Call {

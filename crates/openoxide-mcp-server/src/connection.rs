@@ -9,11 +9,11 @@ use tokio::sync::Semaphore;
 
 use crate::Server;
 use crate::calls::Calls;
-use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 use crate::questions::Questions;
 use crate::report::ConnectionLogLevel;
 use crate::subscriptions::Subscriptions;
+use openoxide_rpc::Outgoing;
 
 /// Bytes of requests that wait for their answers, about: more than two lines of the greatest length.
 const WAITING: usize = 48 << 20;

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use openoxide_mcp_protocol::RequestId;
 use openoxide_mcp_protocol::tools::Mirrored;
-use openoxide_mcp_protocol::{Envelope, RequestId};
 
-use crate::answers::Route;
-use crate::outgoing::Outgoing;
 use crate::principal::Principal;
+use openoxide_rpc::{Handler, Outgoing};
 
 /// Serves any number of connections.
 pub trait Service: Send + Sync + 'static {
@@ -26,10 +25,7 @@ pub trait Service: Send + Sync + 'static {
 }
 
 /// Serves one connection.
-pub trait Session: Send {
-    /// Takes a message. Never blocks; requests are answered by `route` in their time.
-    fn handle(&mut self, message: Envelope, route: &Route);
-
+pub trait Session: Handler + Send {
     /// The revision that `initialize` agreed on; none before, and none where it was refused.
     fn agreed_version(&self) -> Option<&'static str>;
 

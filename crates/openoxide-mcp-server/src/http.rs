@@ -49,7 +49,7 @@ use sessions::Sessions;
 
 use crate::door::Service;
 use crate::principal::Principal;
-use crate::reader::MAX_LINE;
+use openoxide_rpc::lines::MAX_LINE;
 
 /// From the end of all turns until connections are cut.
 const FLUSH: Duration = Duration::from_millis(200);

@@ -6,7 +6,6 @@
 //! any number of clients.
 
 mod admission;
-mod answers;
 mod calls;
 mod clock;
 mod codex;
@@ -15,15 +14,12 @@ mod door;
 mod hosts;
 mod http;
 mod lifecycle;
-mod mutex;
 mod offer;
-mod outgoing;
 mod output;
 mod principal;
 mod processor;
 mod questions;
 mod random;
-mod reader;
 mod report;
 mod resources;
 mod runner;
@@ -33,13 +29,10 @@ mod stdio;
 mod subscriptions;
 mod tasks;
 mod visits;
-mod writer;
 
-pub use answers::{Responder, Route};
 pub use door::{Service, Session};
 pub use http::{Authority, HttpConfig, Origin, Token, serve_http};
 pub use openoxide_mcp_protocol::TraceContext;
-pub use outgoing::Outgoing;
 pub use principal::Principal;
 pub use server::{ApprovalStrategy, OnEof, Server, ServerConfig};
 pub use stdio::serve;

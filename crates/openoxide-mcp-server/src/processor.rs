@@ -11,25 +11,22 @@ use openoxide_mcp_protocol::tools::{ToolCall, ToolCallError, codex};
 use openoxide_mcp_protocol::{
     Cacheable, CallToolParams, CancelledParams, ClientFacts, Envelope, EnvelopeError, Era, InitializeParams, LogLevel,
     RequestId, RequestMeta, ToolsPage, WireError, code, complete, discover_result, initialize_result, negotiate_legacy,
-    parse_line, parse_params, response, salvage_id, tool_error,
+    parse_params, response, tool_error,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
 use crate::admission::{self, Reply};
-use crate::answers::{Batch, Responder, Route};
 use crate::calls::Call;
 use crate::connection::Connection;
 use crate::door::Session;
 use crate::hosts;
-use crate::outgoing::{Gate, Outgoing};
 use crate::output;
-use crate::reader::{Input, Line, MAX_LINE};
 use crate::resources;
 use crate::runner::{self, Task};
 use crate::tasks;
+use openoxide_rpc::{Batch, Gate, Handler, Outgoing, Responder, Route};
 
 /// Calls that may be open at once.
 const MAX_OPEN_CALLS: usize = 4096;
@@ -56,32 +53,6 @@ impl Processor {
     /// A connection that has said nothing yet.
     pub(crate) fn new(connection: Arc<Connection>) -> Self {
         Self { connection, legacy: None }
-    }
-
-    /// Serves lines until the reader drops its end.
-    pub(crate) async fn run(mut self, mut lines: mpsc::Receiver<Input>) {
-        let route = Route::line(Arc::clone(&self.connection.out));
-        while let Some(input) = lines.recv().await {
-            // A client that does not read its answers is not served any further.
-            self.connection.out.room_for_input().await;
-            self.handle_line(&input.line, &route);
-        }
-    }
-
-    fn handle_line(&mut self, line: &Line, route: &Route) {
-        let line = match line {
-            Line::Whole(line) if line.trim_ascii().is_empty() => return,
-            Line::Whole(line) => line,
-            Line::TooLong(head) => {
-                let message = format!("the line is longer than {MAX_LINE} bytes; put long material in a file");
-                let error = WireError::invalid_request(message);
-                return route.refuse(salvage_id(head).as_ref(), &error);
-            }
-        };
-        match parse_line(line) {
-            Ok(message) => self.handle(message, route),
-            Err(error) => route.refuse(error.id.as_ref(), &error.error),
-        }
     }
 
     fn handle_batch(&mut self, entries: Vec<Result<Envelope, EnvelopeError>>, out: &Arc<Outgoing>) {
@@ -423,14 +394,16 @@ impl Processor {
     }
 }
 
-impl Session for Processor {
+impl Handler for Processor {
     fn handle(&mut self, message: Envelope, route: &Route) {
         match message {
             Envelope::Batch(entries) => self.handle_batch(entries, route.out()),
             message => self.handle_message(message, route),
         }
     }
+}
 
+impl Session for Processor {
     fn agreed_version(&self) -> Option<&'static str> {
         self.legacy.as_ref().map(|legacy| legacy.version)
     }

@@ -16,8 +16,8 @@ use openoxide_mcp_protocol::{Outcome, RequestId};
 use serde_json::{Value, json};
 
 use crate::calls::Call;
-use crate::mutex::lock;
 use crate::{ApprovalStrategy, Server};
+use openoxide_rpc::lock;
 
 /// A diff longer than this many bytes is cut in a question.
 const DIFF_SHOWN: usize = 8 * 1024;

@@ -15,7 +15,6 @@ use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
 
 use crate::admission::{Admission, Place};
-use crate::answers::Responder;
 use crate::calls::{Call, OpenCall};
 use crate::codex;
 use crate::connection::Connection;
@@ -25,6 +24,7 @@ use crate::questions;
 use crate::report::{HEARTBEAT, Reporter};
 use crate::tasks;
 use crate::visits::{Claim, Visit};
+use openoxide_rpc::Responder;
 
 /// The longest wait: a year. Longer is the same as no limit.
 const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);

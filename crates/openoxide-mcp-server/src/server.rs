@@ -13,12 +13,12 @@ use openoxide_mcp_protocol::{TraceContext, WireError};
 use crate::connection::Connection;
 use crate::door::{Service, Session};
 use crate::lifecycle::Lifecycle;
-use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 use crate::processor::Processor;
 use crate::tasks::Tasks;
 use crate::visits::Visits;
 use crate::{offer, state_key};
+use openoxide_rpc::Outgoing;
 
 /// How much longer than its questions a parked call can come back.
 const STATE_GRACE: Duration = Duration::from_secs(3600);

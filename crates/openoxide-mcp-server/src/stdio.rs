@@ -8,11 +8,11 @@ use openoxide_core::Interruption;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::connection::Connection;
-use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 use crate::processor::Processor;
 use crate::server::LINGER;
-use crate::{OnEof, Server, reader, writer};
+use crate::{OnEof, Server};
+use openoxide_rpc::{Outgoing, Route, dispatch, lines, write_lines};
 
 /// How long the last answers may take to be written once everything has ended.
 const FLUSH: Duration = Duration::from_millis(200);
@@ -27,17 +27,21 @@ where
 {
     let out = Arc::new(Outgoing::default());
     let connection = Connection::new(Arc::clone(&server), Principal::Local, Arc::clone(&out));
-    let (lines, input) = reader::channel();
+    let (lines, input) = lines::channel();
     let (hurried, is_hasty) = (Arc::clone(&out), server.on_eof == OnEof::Interrupt);
     let reader = tokio::spawn(async move {
-        reader::read_lines(reader, lines).await;
+        lines::read_lines(reader, lines).await;
         // The processor may wait for room, and would not see the end before the client reads.
         if is_hasty {
             hurried.hurry();
         }
     });
-    let mut writer = tokio::spawn(writer::write_lines(writer, Arc::clone(&out), server.write_timeout));
-    let mut processor = std::pin::pin!(Processor::new(Arc::clone(&connection)).run(input));
+    let mut writer = tokio::spawn(write_lines(writer, Arc::clone(&out), server.write_timeout));
+    let processing = Arc::clone(&connection);
+    let mut processor = std::pin::pin!(async move {
+        let route = Route::line(Arc::clone(&processing.out));
+        dispatch(input, &route, &mut Processor::new(processing)).await;
+    });
     let mut stop = std::pin::pin!(stop);
     // The end of any of the three ends the connection. All are polled by reference and none is polled again once it is
     // ready, so nothing is lost.

@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
 use crate::Server;
-use crate::answers::Responder;
-use crate::mutex::lock;
-use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 use crate::resources;
 use crate::tasks::Task;
+use openoxide_rpc::Outgoing;
+use openoxide_rpc::Responder;
+use openoxide_rpc::lock;
 
 /// Requests that may listen at once.
 const MAX_LISTENERS: usize = 64;

@@ -23,10 +23,10 @@ use serde_json::{Value, json};
 pub(crate) use follow::follow;
 use record::Record;
 
-use crate::mutex::lock;
-use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 use crate::{Server, output, questions};
+use openoxide_rpc::Outgoing;
+use openoxide_rpc::lock;
 
 /// From a task's creation until it may be forgotten.
 const TTL: Duration = Duration::from_secs(7 * 24 * 3600);

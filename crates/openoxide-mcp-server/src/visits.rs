@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use openoxide_core::{ApprovalId, ThreadId, TurnId};
 use tokio::sync::Notify;
 
-use crate::mutex::lock;
+use openoxide_rpc::lock;
 
 /// Everybody who is attached to anything.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use openoxide_mcp_protocol::WireError;
 
 use super::refusal;
 use crate::principal::Principal;
-use crate::reader::MAX_LINE;
+use openoxide_rpc::lines::MAX_LINE;
 
 /// How bodies are read.
 pub(super) struct Bodies {

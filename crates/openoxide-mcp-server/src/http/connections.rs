@@ -11,8 +11,8 @@ use openoxide_core::{Exceeded, Held, Shares};
 use tokio::sync::Notify;
 
 use super::peer::PeerUser;
-use crate::mutex::lock;
 use crate::principal::Principal;
+use openoxide_rpc::lock;
 
 /// Every connection.
 pub(super) struct Connections {

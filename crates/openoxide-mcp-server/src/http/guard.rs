@@ -17,8 +17,8 @@ use subtle::ConstantTimeEq as _;
 use super::authority::{self, Authority, Origin};
 use super::peer::PeerUser;
 use super::{HttpConfig, refusal};
-use crate::mutex::lock;
 use crate::principal::Principal;
+use openoxide_rpc::lock;
 
 /// The fewest characters of a token: 128 bits take 22 in base64.
 const SHORTEST_TOKEN: usize = 22;

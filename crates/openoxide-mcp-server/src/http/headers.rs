@@ -89,7 +89,7 @@ pub(super) fn wire_of(headers: &HeaderMap, message: &Envelope) -> Result<Wire, B
                 Envelope::Request { id, .. } => Some(id),
                 _ => None,
             };
-            Err(bad_request(id, &WireError::unsupported_version(version)))
+            Err(bad_request(id, &openoxide_mcp_protocol::unsupported_version(version)))
         }
         _ => Ok(Wire::Legacy),
     }

@@ -9,10 +9,10 @@ use openoxide_mcp_protocol::{Envelope, WireError};
 use super::sessions::LegacySession;
 use super::stream::{Sending, event_stream, respond};
 use super::{Door, headers, not_allowed, refusal, wants_answer};
-use crate::answers::Route;
-use crate::mutex::lock;
-use crate::outgoing::Outgoing;
 use crate::principal::Principal;
+use openoxide_rpc::Outgoing;
+use openoxide_rpc::Route;
+use openoxide_rpc::lock;
 
 const SESSION_ID: &str = "mcp-session-id";
 

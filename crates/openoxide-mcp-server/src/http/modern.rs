@@ -8,11 +8,11 @@ use openoxide_mcp_protocol::{Envelope, RequestId, WireError};
 
 use super::stream::{EventStream, OnStop, Sending, respond};
 use super::{Door, refusal};
-use crate::answers::Route;
 use crate::door::Session;
-use crate::mutex::lock;
-use crate::outgoing::Outgoing;
 use crate::principal::Principal;
+use openoxide_rpc::Outgoing;
+use openoxide_rpc::Route;
+use openoxide_rpc::lock;
 
 /// Cancels a request unless it is answered.
 struct CancelOnDrop {

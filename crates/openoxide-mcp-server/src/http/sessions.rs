@@ -12,10 +12,10 @@ use tokio::sync::watch;
 
 use super::stream::EventStream;
 use crate::door::Session;
-use crate::mutex::lock;
-use crate::outgoing::Outgoing;
 use crate::principal::Principal;
 use crate::random;
+use openoxide_rpc::Outgoing;
+use openoxide_rpc::lock;
 
 /// Bytes of each stream that can be read again.
 const KEPT: usize = 256 << 10;

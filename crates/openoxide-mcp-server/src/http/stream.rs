@@ -11,8 +11,8 @@ use futures_util::stream;
 use openoxide_mcp_protocol::code;
 use tokio::sync::watch;
 
-use crate::mutex::lock;
-use crate::outgoing::Outgoing;
+use openoxide_rpc::Outgoing;
+use openoxide_rpc::lock;
 
 /// How long an answer may take and still come as plain JSON.
 const PATIENCE: Duration = Duration::from_millis(500);

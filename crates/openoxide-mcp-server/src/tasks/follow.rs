@@ -10,9 +10,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::Task;
 use crate::admission::Place;
 use crate::lifecycle::OpenRequest;
-use crate::outgoing::Gate;
 use crate::visits::{Claim, Visit};
 use crate::{Server, output, questions, report};
+use openoxide_rpc::Gate;
 
 /// From one look whether anybody still asks to the next.
 const LOOK: Duration = Duration::from_secs(30);

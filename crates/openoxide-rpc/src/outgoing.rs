@@ -17,6 +17,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::mutex::lock;
+use crate::{Header, RequestId};
 
 /// Lines from this length on, in bytes, take no more memory than they need.
 const LONG: usize = 64 << 10;
@@ -32,25 +33,25 @@ const BATCH: usize = 64 * 1024;
 
 /// Ties messages to their call. Closing it takes back what is still queued for the call, and keeps out the rest.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub struct Gate {
     key: u64,
     open: AtomicBool,
 }
 
 impl Gate {
     /// An open gate of its own.
-    pub(crate) fn new() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Arc::new(Self { key: NEXT.fetch_add(1, Ordering::Relaxed), open: AtomicBool::new(true) })
     }
 
     /// Unique in the process; later calls have larger keys.
-    pub(crate) fn key(&self) -> u64 {
+    pub fn key(&self) -> u64 {
         self.key
     }
 
     /// Whether messages of the call are still wanted.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
 }
@@ -64,6 +65,8 @@ struct Queue {
 
 /// The queue. One writer task drains it; everybody else pushes.
 pub struct Outgoing {
+    /// How messages are written.
+    header: Header,
     /// Whether it ends with the answer it is for.
     is_for_one_answer: bool,
     queue: Mutex<Queue>,
@@ -83,11 +86,12 @@ pub struct Outgoing {
 }
 
 /// The right to make a line and queue it. Nobody else who asks for one makes a line until it is dropped.
-pub(crate) struct Room<'a>(#[allow(dead_code, reason = "its drop lets the next in")] Option<SemaphorePermit<'a>>);
+pub struct Room<'a>(#[allow(dead_code, reason = "its drop lets the next in")] Option<SemaphorePermit<'a>>);
 
 impl Default for Outgoing {
     fn default() -> Self {
         Self {
+            header: Header::default(),
             is_for_one_answer: false,
             queue: Mutex::default(),
             filled: Notify::new(),
@@ -107,30 +111,51 @@ impl Outgoing {
         lock(&self.queue)
     }
 
+    /// A queue for a protocol whose messages are written so.
+    #[must_use]
+    pub fn new(header: Header) -> Self {
+        Self { header, ..Self::default() }
+    }
+
+    /// How messages of this connection are written.
+    pub fn header(&self) -> Header {
+        self.header
+    }
+
+    /// Queues a notification, which is not lost.
+    pub fn notify<T: serde::Serialize>(&self, method: &str, params: &T) {
+        self.push(self.header.notification(method, params));
+    }
+
+    /// Queues a request of ours.
+    pub fn request<T: serde::Serialize>(&self, id: &RequestId, method: &str, params: &T) {
+        self.push(self.header.request(id, method, params));
+    }
+
     /// A queue for what belongs to one request, which ends with its answer.
-    pub(crate) fn for_one_answer() -> Arc<Self> {
+    pub fn for_one_answer() -> Arc<Self> {
         Arc::new(Self { is_for_one_answer: true, ..Self::default() })
     }
 
     /// Queues the answer to a request, which may end the queue.
-    pub(crate) fn answer(&self, line: Vec<u8>, gate: Option<&Gate>) {
+    pub fn answer(&self, line: Vec<u8>, gate: Option<&Gate>) {
         self.put(line, gate, self.is_for_one_answer);
     }
 
     /// Notes that there is no more to come for a request.
-    pub(crate) fn answered(&self) {
+    pub fn answered(&self) {
         if self.is_for_one_answer {
             self.close();
         }
     }
 
     /// Whether no more can be queued.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.lock().closed
     }
 
     /// Whether no more can be queued, and all was taken.
-    pub(crate) fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         let queue = self.lock();
         queue.closed && queue.lines.is_empty()
     }
@@ -141,7 +166,7 @@ impl Outgoing {
     }
 
     /// The same for a message of a call; nothing is queued once the call's gate is closed.
-    pub(crate) fn push_for(&self, gate: &Gate, line: Vec<u8>) {
+    pub fn push_for(&self, gate: &Gate, line: Vec<u8>) {
         self.put(line, Some(gate), false);
     }
 
@@ -170,31 +195,31 @@ impl Outgoing {
     }
 
     /// Queues a message that more will follow; drops it when there is no room.
-    pub(crate) fn offer(&self, line: Vec<u8>) {
+    pub fn offer(&self, line: Vec<u8>) {
         if self.is_below(SOFT_BOUND) {
             self.push(line);
         }
     }
 
     /// Queues a message that the next one of its kind replaces; drops it when there is no room.
-    pub(crate) fn offer_for(&self, gate: &Gate, line: Vec<u8>) {
+    pub fn offer_for(&self, gate: &Gate, line: Vec<u8>) {
         if self.lock().bytes < SOFT_BOUND {
             self.push_for(gate, line);
         }
     }
 
     /// Waits until a message that can wait may be queued. Cancel-safe: nothing is taken or queued here.
-    pub(crate) async fn room(&self) {
+    pub async fn room(&self) {
         self.wait_below(SOFT_BOUND).await;
     }
 
     /// Waits for the room to make a log message, and for those who asked before. Cancel-safe.
-    pub(crate) async fn room_to_tell(&self) -> Room<'_> {
+    pub async fn room_to_tell(&self) -> Room<'_> {
         self.room_for_one(&self.telling, SOFT_BOUND).await
     }
 
     /// Waits for the room to make an answer, and for those who asked before. Cancel-safe.
-    pub(crate) async fn room_to_answer(&self) -> Room<'_> {
+    pub async fn room_to_answer(&self) -> Room<'_> {
         self.room_for_one(&self.answering, HARD_BOUND).await
     }
 
@@ -207,7 +232,7 @@ impl Outgoing {
 
     /// Ready when the queue is full and has been for this time without a byte taken from it. Cancel-safe. Asked by the
     /// writer while it waits for the client, so that nobody else takes anything.
-    pub(crate) async fn stays_full(&self, time: Duration) {
+    pub async fn stays_full(&self, time: Duration) {
         loop {
             let mut grown = std::pin::pin!(self.grown.notified());
             // Registered before the look, so that a push in between is not missed.
@@ -232,13 +257,13 @@ impl Outgoing {
     }
 
     /// Gives a client that has ended its input little time to make room in a full queue.
-    pub(crate) fn hurry(&self) {
+    pub fn hurry(&self) {
         self.is_hurried.store(true, Ordering::Release);
         self.hurried.notify_waiters();
     }
 
     /// Waits until more input may be read. Cancel-safe.
-    pub(crate) async fn room_for_input(&self) {
+    pub async fn room_for_input(&self) {
         self.wait_below(HARD_BOUND).await;
     }
 
@@ -260,7 +285,7 @@ impl Outgoing {
     }
 
     /// Closes a call's gate and takes back what is queued for it.
-    pub(crate) fn silence(&self, gate: &Gate) {
+    pub fn silence(&self, gate: &Gate) {
         let mut queue = self.lock();
         gate.open.store(false, Ordering::Release);
         let mut taken = 0;
@@ -275,14 +300,14 @@ impl Outgoing {
     }
 
     /// Lets the writer finish what is queued and end; later messages are dropped.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_one();
         self.drained.notify_waiters();
     }
 
     /// The next lines to write, joined; `None` when the queue is closed and empty. For the writer alone.
-    pub(crate) async fn next_batch(&self) -> Option<Vec<u8>> {
+    pub async fn next_batch(&self) -> Option<Vec<u8>> {
         loop {
             {
                 let mut queue = self.lock();

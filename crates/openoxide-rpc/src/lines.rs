@@ -1,4 +1,4 @@
-//! The stdin reader: bytes to lines, no line longer than its bound, whatever the bytes are.
+//! The reader task: bytes to lines, no line longer than its bound, whatever the bytes are.
 //!
 //! A line over the bound is read to its end and thrown away but for its head, from which the id of the request may be
 //! salvaged. Parsing is the processor's.
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// Bytes of one line, without its newline.
-pub(crate) const MAX_LINE: usize = 16 * 1024 * 1024;
+pub const MAX_LINE: usize = 16 * 1024 * 1024;
 /// Bytes kept of a line that is too long.
 const HEAD: usize = 4 * 1024;
 /// Bytes asked for in one read.
@@ -23,7 +23,7 @@ const WAITING_LINES: usize = 128;
 
 /// One line of input.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub enum Line {
     /// The line without its newline.
     Whole(Vec<u8>),
     /// The head of a line that was too long.
@@ -31,13 +31,14 @@ pub(crate) enum Line {
 }
 
 /// A line on its way to the processor; its share of the waiting bytes is given back when it is dropped.
-pub(crate) struct Input {
-    pub(crate) line: Line,
+pub struct Input {
+    /// The line.
+    pub line: Line,
     _share: OwnedSemaphorePermit,
 }
 
 /// Cuts a byte stream into lines.
-pub(crate) struct LineReader<R> {
+pub struct LineReader<R> {
     reader: R,
     buffer: Vec<u8>,
     /// Where the line under way begins in `buffer`; what lies before is consumed.
@@ -51,12 +52,12 @@ pub(crate) struct LineReader<R> {
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Lines of at most `limit` bytes.
-    pub(crate) fn new(reader: R, limit: usize) -> Self {
+    pub fn new(reader: R, limit: usize) -> Self {
         Self { reader, buffer: Vec::new(), start: 0, searched: 0, skipping: false, limit }
     }
 
     /// The next line; `None` at the end of input. A last line without a newline counts.
-    pub(crate) async fn next(&mut self) -> std::io::Result<Option<Line>> {
+    pub async fn next(&mut self) -> std::io::Result<Option<Line>> {
         loop {
             if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
                 let end = self.searched + at;
@@ -106,7 +107,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
 /// The reader task: sends lines to the processor until the input ends, then drops its end of the channel, which is how
 /// the processor learns of it. A processor that is behind holds it up: lines and bytes on their way have a bound.
-pub(crate) async fn read_lines<R: AsyncRead + Unpin>(reader: R, lines: mpsc::Sender<Input>) {
+pub async fn read_lines<R: AsyncRead + Unpin>(reader: R, lines: mpsc::Sender<Input>) {
     let budget = Arc::new(Semaphore::new(WAITING));
     let mut reader = LineReader::new(reader, MAX_LINE);
     loop {
@@ -114,7 +115,7 @@ pub(crate) async fn read_lines<R: AsyncRead + Unpin>(reader: R, lines: mpsc::Sen
             Ok(Some(line)) => line,
             Ok(None) => return,
             Err(error) => {
-                tracing::warn!(%error, "stdin cannot be read any more; ending as at its end");
+                tracing::warn!(%error, "the input cannot be read any more; ending as at its end");
                 return;
             }
         };
@@ -129,7 +130,7 @@ pub(crate) async fn read_lines<R: AsyncRead + Unpin>(reader: R, lines: mpsc::Sen
 }
 
 /// The channel from reader to processor. The reader sends and drops it at the end of input.
-pub(crate) fn channel() -> (mpsc::Sender<Input>, mpsc::Receiver<Input>) {
+pub fn channel() -> (mpsc::Sender<Input>, mpsc::Receiver<Input>) {
     mpsc::channel(WAITING_LINES)
 }
 

@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 envelopes: one line of bytes to one [`Envelope`], and back.
+//! JSON-RPC 2.0 envelopes: one line of bytes to one [`Envelope`], and back, with the member `jsonrpc` or without.
 //!
 //! Parameters stay raw text here; the method that wants them parses them once, into its own type.
 
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::{WireError, code};
+use crate::{RpcError, code};
 
 /// How deep arrays and objects of one message may nest. The parsers behind recurse, so the bound guards the stack.
 pub const MAX_NESTING: usize = 100;
 
-/// A request id: a string or an integer of 64 bits (MCP forbids null and fractions).
+/// A request id: a string or an integer of 64 bits. Null and fractions, which JSON-RPC advises against, are refused.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum RequestId {
@@ -60,7 +60,7 @@ pub enum Envelope {
         /// What came back.
         outcome: Outcome,
     },
-    /// An array of messages, each judged by itself (MCP 2025-03-26 only).
+    /// An array of messages, each judged by itself (protocols that have batches).
     Batch(Vec<Result<Envelope, EnvelopeError>>),
 }
 
@@ -79,12 +79,12 @@ pub struct EnvelopeError {
     /// The id of the broken request.
     pub id: Option<RequestId>,
     /// What to answer.
-    pub error: WireError,
+    pub error: RpcError,
 }
 
 impl EnvelopeError {
     fn new(id: Option<RequestId>, code: i32, message: impl Into<String>) -> Self {
-        Self { id, error: WireError::new(code, message) }
+        Self { id, error: RpcError::new(code, message) }
     }
 }
 
@@ -109,12 +109,46 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// Parses one line (without its newline).
-///
-/// # Errors
-/// -32700 where the bytes are not UTF-8 or not JSON, -32600 where they are JSON but no JSON-RPC message, or nest
-/// deeper than [`MAX_NESTING`].
-pub fn parse_line(line: &[u8]) -> Result<Envelope, EnvelopeError> {
+/// Whether the messages of a protocol carry the member `"jsonrpc": "2.0"`: how they are read and how they are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Header {
+    /// Every message carries it; one without it is refused (JSON-RPC 2.0 section 4).
+    #[default]
+    Present,
+    /// No message that is written carries it; one that is read may.
+    Absent,
+}
+
+impl Header {
+    /// Parses one line (without its newline).
+    ///
+    /// # Errors
+    /// -32700 where the bytes are not UTF-8 or not JSON, -32600 where they are JSON but no JSON-RPC message, or nest
+    /// deeper than [`MAX_NESTING`].
+    pub fn parse(self, line: &[u8]) -> Result<Envelope, EnvelopeError> {
+        parse_line(line, self)
+    }
+
+    /// A request as one line with its newline.
+    pub fn request<T: Serialize>(self, id: &RequestId, method: &str, params: &T) -> Vec<u8> {
+        to_line(&Out { id: Some(id), method: Some(method), params: Some(params), ..Out::of(self) })
+    }
+
+    /// A notification as one line with its newline.
+    pub fn notification<T: Serialize>(self, method: &str, params: &T) -> Vec<u8> {
+        to_line(&Out { method: Some(method), params: Some(params), ..Out::of(self) })
+    }
+
+    /// An answer as one line with its newline. Without an id, which could not be read then, the member is left out.
+    pub fn response<T: Serialize>(self, id: Option<&RequestId>, outcome: Result<&T, &RpcError>) -> Vec<u8> {
+        match outcome {
+            Ok(result) => to_line(&Out { id, result: Some(result), ..Out::of(self) }),
+            Err(error) => to_line::<Value>(&Out { id, error: Some(error), ..Out::of(self) }),
+        }
+    }
+}
+
+fn parse_line(line: &[u8], header: Header) -> Result<Envelope, EnvelopeError> {
     let text = std::str::from_utf8(line).map_err(|error| {
         let message = format!("the line is not UTF-8: byte {} is no part of a character", error.valid_up_to());
         EnvelopeError::new(salvage_id(line), code::PARSE_ERROR, message)
@@ -129,16 +163,16 @@ pub fn parse_line(line: &[u8]) -> Result<Envelope, EnvelopeError> {
         if entries.is_empty() {
             return Err(EnvelopeError::new(None, code::INVALID_REQUEST, "a batch holds at least one message"));
         }
-        return Ok(Envelope::Batch(entries.into_iter().map(|entry| parse_object(entry.get())).collect()));
+        return Ok(Envelope::Batch(entries.into_iter().map(|entry| parse_object(entry.get(), header)).collect()));
     }
-    parse_object(text)
+    parse_object(text, header)
 }
 
 fn not_json(error: serde_json::Error) -> EnvelopeError {
     EnvelopeError::new(None, code::PARSE_ERROR, format!("the line is not JSON: {error}"))
 }
 
-fn parse_object(text: &str) -> Result<Envelope, EnvelopeError> {
+fn parse_object(text: &str, header: Header) -> Result<Envelope, EnvelopeError> {
     let invalid = |id, message: &str| Err(EnvelopeError::new(id, code::INVALID_REQUEST, message));
     let raw: Raw<'_> = match serde_json::from_str(text) {
         Ok(raw) => raw,
@@ -158,6 +192,7 @@ fn parse_object(text: &str) -> Result<Envelope, EnvelopeError> {
     match raw.jsonrpc.as_deref() {
         Some("2.0") => {}
         Some(other) => return invalid(id, &format!("jsonrpc must be \"2.0\", not {other:?}")),
+        None if header == Header::Absent => {}
         None => return invalid(id, "the field jsonrpc is missing; it must be \"2.0\""),
     }
     let params = raw.params.map(RawValue::to_owned);
@@ -246,7 +281,8 @@ fn string_end(bytes: &[u8], start: usize) -> Option<usize> {
 
 #[derive(Serialize)]
 struct Out<'a, T: Serialize> {
-    jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jsonrpc: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a RequestId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -256,12 +292,13 @@ struct Out<'a, T: Serialize> {
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a T>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a WireError>,
+    error: Option<&'a RpcError>,
 }
 
-impl<T: Serialize> Default for Out<'_, T> {
-    fn default() -> Self {
-        Self { jsonrpc: "2.0", id: None, method: None, params: None, result: None, error: None }
+impl<T: Serialize> Out<'_, T> {
+    fn of(header: Header) -> Self {
+        let jsonrpc = (header == Header::Present).then_some("2.0");
+        Self { jsonrpc, id: None, method: None, params: None, result: None, error: None }
     }
 }
 
@@ -272,25 +309,6 @@ fn to_line<T: Serialize>(out: &Out<'_, T>) -> Vec<u8> {
     line
 }
 
-/// A request of ours as one line with its newline.
-pub fn request<T: Serialize>(id: &RequestId, method: &str, params: &T) -> Vec<u8> {
-    to_line(&Out { id: Some(id), method: Some(method), params: Some(params), ..Out::default() })
-}
-
-/// A notification as one line with its newline.
-pub fn notification<T: Serialize>(method: &str, params: &T) -> Vec<u8> {
-    to_line(&Out { method: Some(method), params: Some(params), ..Out::default() })
-}
-
-/// An answer as one line with its newline. Without an id (it could not be read) the field is left out, as the MCP
-/// schema has it.
-pub fn response<T: Serialize>(id: Option<&RequestId>, outcome: Result<&T, &WireError>) -> Vec<u8> {
-    match outcome {
-        Ok(result) => to_line(&Out { id, result: Some(result), ..Out::default() }),
-        Err(error) => to_line::<Value>(&Out { id, error: Some(error), ..Out::default() }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -298,29 +316,29 @@ mod tests {
     use super::*;
 
     fn error_of(line: &[u8]) -> (i32, Option<RequestId>) {
-        let error = parse_line(line).expect_err("should be refused");
+        let error = Header::Present.parse(line).expect_err("should be refused");
         (error.error.code, error.id)
     }
 
     #[test]
     fn reads_the_three_kinds_of_message() {
         let Envelope::Request { id, method, params } =
-            parse_line(br#"  {"jsonrpc":"2.0","id":"a","method":"ping","params":{"x":1}} "#).unwrap()
+            Header::Present.parse(br#"  {"jsonrpc":"2.0","id":"a","method":"ping","params":{"x":1}} "#).unwrap()
         else {
             panic!("a request")
         };
         assert_eq!((id, method.as_str()), (RequestId::String("a".into()), "ping"));
         assert_eq!(params.unwrap().get(), r#"{"x":1}"#);
         assert!(matches!(
-            parse_line(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#),
+            Header::Present.parse(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#),
             Ok(Envelope::Notification { .. })
         ));
         assert!(matches!(
-            parse_line(br#"{"jsonrpc":"2.0","id":7,"result":null}"#),
+            Header::Present.parse(br#"{"jsonrpc":"2.0","id":7,"result":null}"#),
             Ok(Envelope::Response { outcome: Outcome::Result(_), .. })
         ));
         assert!(matches!(
-            parse_line(br#"{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"x"}}"#),
+            Header::Present.parse(br#"{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"x"}}"#),
             Ok(Envelope::Response { outcome: Outcome::Error(_), .. })
         ));
     }
@@ -348,8 +366,19 @@ mod tests {
 
     #[test]
     fn what_is_no_object_is_told_so() {
-        let scalar = parse_line(b"42").unwrap_err().error.message;
+        let scalar = Header::Present.parse(b"42").unwrap_err().error.message;
         assert_eq!(scalar, "a JSON-RPC message is an object");
+    }
+
+    #[test]
+    fn without_the_header_it_may_still_come_and_is_not_written() {
+        for line in [&br#"{"id":9,"method":"x"}"#[..], br#"{"jsonrpc":"2.0","id":9,"method":"x"}"#] {
+            assert!(matches!(Header::Absent.parse(line), Ok(Envelope::Request { .. })));
+        }
+        assert!(Header::Absent.parse(br#"{"jsonrpc":"1.0","id":9,"method":"x"}"#).is_err());
+        let id = RequestId::Number(9);
+        assert_eq!(Header::Absent.response(Some(&id), Ok(&7)), b"{\"id\":9,\"result\":7}\n");
+        assert_eq!(Header::Present.response(Some(&id), Ok(&7)), b"{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":7}\n");
     }
 
     #[test]
@@ -380,15 +409,15 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(line in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = parse_line(&line);
+            let _ = Header::Present.parse(&line);
             let _ = salvage_id(&line);
         }
 
         #[test]
         fn what_we_write_we_read(id in any::<i64>(), method in "[a-z/]{1,20}", text in any::<String>()) {
-            let line = request(&RequestId::Number(id), &method, &serde_json::json!({ "t": text }));
+            let line = Header::Present.request(&RequestId::Number(id), &method, &serde_json::json!({ "t": text }));
             prop_assert_eq!(line.iter().filter(|b| **b == b'\n').count(), 1);
-            let Ok(Envelope::Request { id: read, params, .. }) = parse_line(&line[..line.len() - 1]) else {
+            let Ok(Envelope::Request { id: read, params, .. }) = Header::Present.parse(&line[..line.len() - 1]) else {
                 panic!("not read back")
             };
             prop_assert_eq!(read, RequestId::Number(id));

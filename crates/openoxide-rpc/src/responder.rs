@@ -1,15 +1,20 @@
 //! How a request is answered: alone on a line, or as its part of a batch. Each request is answered once at most.
+//!
+//! A [`Responder`] is the right to answer one request; a [`Route`] says where its answer goes. Both hold the queue that
+//! the answer goes to, and nothing of any method.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use openoxide_mcp_protocol::{RequestId, WireError, response};
 use serde::Serialize;
+use tokio::sync::mpsc;
 
 use crate::mutex::lock;
 use crate::outgoing::{Gate, Outgoing};
+use crate::{RequestId, RpcError};
 
-/// The answers of a batch (MCP 2025-03-26), sent together when the last is there.
-pub(crate) struct Batch {
+/// The answers of a batch (JSON-RPC 2.0 section 6), sent together when the last is there.
+pub struct Batch {
     out: Arc<Outgoing>,
     state: Mutex<BatchState>,
 }
@@ -21,12 +26,12 @@ struct BatchState {
 
 impl Batch {
     /// A batch with `missing` answers to come.
-    pub(crate) fn new(out: Arc<Outgoing>, missing: usize) -> Arc<Self> {
+    pub fn new(out: Arc<Outgoing>, missing: usize) -> Arc<Self> {
         Arc::new(Self { out, state: Mutex::new(BatchState { missing, answers: Vec::new() }) })
     }
 
     /// Adds an answer, or the knowledge that there will be none.
-    pub(crate) fn add(&self, answer: Option<Vec<u8>>) {
+    pub fn add(&self, answer: Option<Vec<u8>>) {
         let mut state = lock(&self.state);
         if let Some(answer) = answer {
             let before = if state.answers.is_empty() { b'[' } else { b',' };
@@ -46,7 +51,11 @@ impl Batch {
 
 /// Where the answer to a request goes, and what else belongs to it.
 #[derive(Clone)]
-pub struct Route(Way);
+pub struct Route {
+    way: Way,
+    /// Held by every clone; the receiver learns that nothing is open when the last is dropped.
+    _open: Option<mpsc::Sender<Infallible>>,
+}
 
 #[derive(Clone)]
 enum Way {
@@ -58,29 +67,33 @@ enum Way {
 
 impl Route {
     /// A line of its own.
-    pub(crate) fn line(out: Arc<Outgoing>) -> Self {
-        Self(Way::Line(out))
+    pub fn line(out: Arc<Outgoing>) -> Self {
+        Self { way: Way::Line(out), _open: None }
     }
 
     /// Part of a batch.
-    pub(crate) fn batch(batch: Arc<Batch>) -> Self {
-        Self(Way::Batch(batch))
+    pub fn batch(batch: Arc<Batch>) -> Self {
+        Self { way: Way::Batch(batch), _open: None }
+    }
+
+    /// The same, and the receiver of `open` learns when this and every responder on it is gone.
+    #[must_use]
+    pub fn counted(self, open: mpsc::Sender<Infallible>) -> Self {
+        Self { _open: Some(open), ..self }
     }
 
     /// The queue that takes what belongs to the request.
     pub fn out(&self) -> &Arc<Outgoing> {
-        match &self.0 {
+        match &self.way {
             Way::Line(out) => out,
             Way::Batch(batch) => &batch.out,
         }
     }
-}
 
-impl Route {
     /// Answers what is no request, under its id where that could be read.
-    pub fn refuse(&self, id: Option<&RequestId>, error: &WireError) {
-        let line = response::<serde_json::Value>(id, Err(error));
-        match &self.0 {
+    pub fn refuse(&self, id: Option<&RequestId>, error: &RpcError) {
+        let line = self.out().header().response::<serde_json::Value>(id, Err(error));
+        match &self.way {
             Way::Line(out) => out.answer(line, None),
             Way::Batch(batch) => batch.add(Some(line)),
         }
@@ -111,26 +124,26 @@ impl Responder {
     }
 
     /// Answers with a result or an error.
-    pub fn answer<T: Serialize>(mut self, outcome: Result<&T, &WireError>) {
+    pub fn answer<T: Serialize>(mut self, outcome: Result<&T, &RpcError>) {
         self.send(outcome, None);
     }
 
     /// The same where the responder is part of something that lives on; a second answer is none.
-    pub(crate) fn answer_once<T: Serialize>(&mut self, outcome: Result<&T, &WireError>) {
+    pub fn answer_once<T: Serialize>(&mut self, outcome: Result<&T, &RpcError>) {
         self.send(outcome, None);
     }
 
     /// The same for a call; nothing is said once its gate is closed.
-    pub(crate) fn answer_call<T: Serialize>(mut self, outcome: Result<&T, &WireError>, gate: &Gate) {
+    pub fn answer_call<T: Serialize>(mut self, outcome: Result<&T, &RpcError>, gate: &Gate) {
         self.send(outcome, Some(gate));
     }
 
-    fn send<T: Serialize>(&mut self, outcome: Result<&T, &WireError>, gate: Option<&Gate>) {
-        let line = response(Some(&self.id), outcome);
+    fn send<T: Serialize>(&mut self, outcome: Result<&T, &RpcError>, gate: Option<&Gate>) {
+        let line = self.out().header().response(Some(&self.id), outcome);
         if std::mem::replace(&mut self.is_answered, true) {
             return;
         }
-        match &self.route.0 {
+        match &self.route.way {
             Way::Line(out) => out.answer(line, gate),
             Way::Batch(batch) => batch.add(gate.is_none_or(Gate::is_open).then_some(line)),
         }
@@ -142,7 +155,7 @@ impl Drop for Responder {
         if self.is_answered {
             return;
         }
-        match &self.route.0 {
+        match &self.route.way {
             Way::Batch(batch) => batch.add(None),
             Way::Line(out) => out.answered(),
         }
@@ -163,7 +176,7 @@ mod tests {
         let (one, two, three) = (responder(1), responder(2), responder(3));
         three.answer(Ok(&json!({})));
         drop(two);
-        one.answer::<Value>(Err(&WireError::method_not_found("x")));
+        one.answer::<Value>(Err(&RpcError::method_not_found("x")));
         out.close();
         let line: Value = serde_json::from_slice(&out.next_batch().await.unwrap()).unwrap();
         let ids: Vec<_> = line.as_array().unwrap().iter().map(|answer| answer["id"].as_i64().unwrap()).collect();

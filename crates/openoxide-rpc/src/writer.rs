@@ -1,4 +1,4 @@
-//! The stdout writer: the only code that touches stdout.
+//! The writer task: the only code that touches the output of a connection.
 
 use std::io;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::outgoing::Outgoing;
 
-/// The writer task: drains the queue until it is closed and empty. Returns early when stdout is closed, or when the client
-/// takes nothing for `patience` while the queue is full; either ends the server as a lost connection.
-pub(crate) async fn write_lines<W: AsyncWrite + Unpin>(mut writer: W, out: Arc<Outgoing>, patience: Duration) {
+/// The writer task: drains the queue until it is closed and empty. Returns early when the output is closed, or when the client
+/// takes nothing for `patience` while the queue is full; either means that the connection is lost.
+pub async fn write_lines<W: AsyncWrite + Unpin>(mut writer: W, out: Arc<Outgoing>, patience: Duration) {
     while let Some(batch) = out.next_batch().await {
         if let Err(error) = write(&mut writer, &batch, &out, patience).await {
-            tracing::info!(%error, "stdout takes no more; ending");
+            tracing::info!(%error, "the output takes no more; ending");
             break;
         }
     }

@@ -1,0 +1,83 @@
+//! One way for a message: a line is parsed once, here, and handed to the handler of the protocol.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+
+use crate::lines::{self, Input, Line, MAX_LINE, read_lines};
+use crate::outgoing::Outgoing;
+use crate::responder::Route;
+use crate::writer::write_lines;
+use crate::{Envelope, Header, RpcError, salvage_id};
+
+/// Serves the messages of one connection: what a protocol puts on this floor.
+pub trait Handler {
+    /// Takes a message. Never blocks and never waits: what takes time is spawned, and answers its request in its time by a
+    /// [`crate::Responder`] on `route`.
+    fn handle(&mut self, message: Envelope, route: &Route);
+}
+
+/// Hands every line to `handler` until the reader drops its end of `input`. What is no message is answered by `route`, and
+/// is never fatal. A client that does not read its answers is not served any further until it does.
+pub async fn dispatch(mut input: mpsc::Receiver<Input>, route: &Route, handler: &mut impl Handler) {
+    while let Some(input) = input.recv().await {
+        route.out().room_for_input().await;
+        let line = match &input.line {
+            Line::Whole(line) if line.trim_ascii().is_empty() => continue,
+            Line::Whole(line) => line,
+            Line::TooLong(head) => {
+                let message = format!("the line is longer than {MAX_LINE} bytes; put long material in a file");
+                route.refuse(salvage_id(head).as_ref(), &RpcError::invalid_request(message));
+                continue;
+            }
+        };
+        match route.out().header().parse(line) {
+            Ok(message) => handler.handle(message, route),
+            Err(error) => route.refuse(error.id.as_ref(), &error.error),
+        }
+    }
+}
+
+/// Serves one connection over a pair of byte streams. Returns when the input has ended and every request is answered, or
+/// when the output is closed or takes nothing for `patience` while its queue is full.
+///
+/// `connect` makes the handler; it is given the queue for what the handler says unasked.
+pub async fn serve<R, W, H>(
+    reader: R,
+    writer: W,
+    header: Header,
+    patience: Duration,
+    connect: impl FnOnce(Arc<Outgoing>) -> H,
+) where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+    H: Handler,
+{
+    let out = Arc::new(Outgoing::new(header));
+    let (lines, input) = lines::channel();
+    let reader = tokio::spawn(read_lines(reader, lines));
+    let mut writer = tokio::spawn(write_lines(writer, Arc::clone(&out), patience));
+    // Every responder holds the sender; nothing is ever sent.
+    let (open, mut all_answered) = mpsc::channel::<Infallible>(1);
+    let mut handler = connect(Arc::clone(&out));
+    let serving = async {
+        let route = Route::line(Arc::clone(&out)).counted(open);
+        dispatch(input, &route, &mut handler).await;
+        drop(route);
+        // Nothing is ever sent, so this is the end of the last sender.
+        let _ = all_answered.recv().await;
+        out.close();
+    };
+    // The writer is polled by reference and awaited below only where it has not ended here.
+    let is_lost = tokio::select! {
+        () = serving => false,
+        _ = &mut writer => true,
+    };
+    reader.abort();
+    if !is_lost {
+        drop(writer.await);
+    }
+}
