@@ -5,11 +5,11 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openoxide_mcp_protocol::{
-    CallToolParams, CancelledParams, ClientCapabilities, Envelope, Era, InitializeParams, LogLevel, RequestId,
+    CallToolParams, CancelledParams, ClientCapabilities, Era, Incoming, InitializeParams, LogLevel, Message, RequestId,
     RequestMeta, WireError, complete, negotiate_legacy, parse_params,
 };
 use openoxide_mcp_server::{Principal, Session};
-use openoxide_rpc::{Handler, Responder, Route};
+use openoxide_rpc::{Responder, Route};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -50,11 +50,7 @@ impl Connection {
         Self { key: Uuid::new_v4(), fixture, principal, legacy: None, log_level: LogLevel::Info, questions, open }
     }
 
-    fn handle_request(&mut self, responder: Responder, method: &str, params: Option<&RawValue>) {
-        let meta = match RequestMeta::parse(params) {
-            Ok(meta) => meta,
-            Err(error) => return responder.answer::<Value>(Err(&error)),
-        };
+    fn handle_request(&mut self, responder: Responder, method: &str, params: Option<&RawValue>, meta: RequestMeta) {
         let era = if meta.modern.is_some() { Era::Modern } else { Era::Legacy };
         let takes_tasks = meta.modern.as_ref().is_some_and(|modern| modern.client.takes_tasks);
         let outcome = match (method, era) {
@@ -142,26 +138,24 @@ impl Connection {
     }
 }
 
-impl Handler for Connection {
-    fn handle(&mut self, message: Envelope, route: &Route) {
+impl Session for Connection {
+    fn serve(&mut self, message: Message, route: &Route) {
         match message {
-            Envelope::Request { id, method, params } => {
-                self.handle_request(Responder::new(id, route.clone()), &method, params.as_deref());
+            Message::Request(Incoming { id, method, meta, params }) => {
+                self.handle_request(Responder::new(id, route.clone()), &method, params.as_deref(), meta);
             }
-            Envelope::Notification { method, params } => {
+            Message::Notification { method, params } => {
                 if method == "notifications/cancelled"
                     && let Ok(cancelled) = parse_params::<CancelledParams>(&method, params.as_deref())
                 {
                     self.cancel(&cancelled.request_id);
                 }
             }
-            Envelope::Response { id, outcome } => self.questions.answered(&id, outcome),
-            Envelope::Batch(_) => route.refuse(None, &WireError::invalid_request("send one message at a time")),
+            Message::Response { id, outcome } => self.questions.answered(&id, outcome),
+            Message::Batch(_) => route.refuse(None, &WireError::invalid_request("send one message at a time")),
         }
     }
-}
 
-impl Session for Connection {
     fn agreed_version(&self) -> Option<&'static str> {
         self.legacy.as_ref().map(|(version, _)| *version)
     }

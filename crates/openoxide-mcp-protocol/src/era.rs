@@ -101,9 +101,12 @@ pub struct RequestMeta {
     /// Wants progress under this token.
     pub progress_token: Option<ProgressToken>,
     /// What a modern request says of itself; `None` for a legacy one.
-    pub modern: Option<ModernMeta>,
+    pub modern: Option<Box<ModernMeta>>,
     /// The trace it belongs to.
     pub trace: Option<TraceContext>,
+    /// What the request is about, where its method has such a field: the `name` of a tool or prompt, the `uri` of a
+    /// resource, the `taskId` of a task.
+    pub subject: Option<String>,
 }
 
 /// Where in a trace a request was made (W3C Trace Context, by MCP 2026-07-28 "OpenTelemetry Trace Context").
@@ -145,6 +148,12 @@ pub struct ModernMeta {
 struct RawParams<'a> {
     #[serde(borrow, rename = "_meta")]
     meta: Option<RawMeta<'a>>,
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    uri: Option<&'a RawValue>,
+    #[serde(borrow, rename = "taskId")]
+    task_id: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -172,20 +181,28 @@ fn field<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>, key: &str) -> Result
 }
 
 impl RequestMeta {
-    /// Reads the `_meta` of raw parameters.
+    /// Reads the `_meta` of the raw parameters of `method`.
     ///
     /// # Errors
     /// -32602 where `params` is no object or a key of `_meta` is malformed or missing, -32022 where a version is named
     /// that is not served per request.
-    pub fn parse(params: Option<&RawValue>) -> Result<Self, WireError> {
+    pub fn parse(method: &str, params: Option<&RawValue>) -> Result<Self, WireError> {
         let Some(params) = params else {
             return Ok(Self::default());
         };
         let raw: RawParams<'_> = serde_json::from_str(params.get()).map_err(|error| {
             WireError::invalid_params(format!("params must be an object, with an object as _meta if any: {error}"))
         })?;
+        let subject = match method {
+            "tools/call" | "prompts/get" => raw.name,
+            "resources/read" => raw.uri,
+            "tasks/get" | "tasks/update" | "tasks/cancel" => raw.task_id,
+            _ => None,
+        };
+        // One that is no string is refused by its method.
+        let subject = subject.and_then(|raw| serde_json::from_str(raw.get()).ok());
         let Some(meta) = raw.meta else {
-            return Ok(Self::default());
+            return Ok(Self { subject, ..Self::default() });
         };
         let progress_token = field(meta.progress_token, "progressToken")?;
         let modern = match (field::<String>(meta.version, meta_keys::PROTOCOL_VERSION)?, meta.capabilities) {
@@ -201,14 +218,20 @@ impl RequestMeta {
                 let capabilities: ClientCapabilities =
                     field(Some(capabilities), meta_keys::CLIENT_CAPABILITIES)?.unwrap_or_default();
                 let info: Option<Implementation> = field(meta.info, meta_keys::CLIENT_INFO)?;
-                Some(ModernMeta {
+                Some(Box::new(ModernMeta {
                     client: ClientFacts::new(&capabilities, info.as_ref()),
                     log_level: field(meta.log_level, meta_keys::LOG_LEVEL)?,
                     capabilities,
-                })
+                }))
             }
         };
-        Ok(Self { progress_token, modern, trace: TraceContext::new(meta.traceparent, meta.tracestate) })
+        let trace = TraceContext::new(meta.traceparent, meta.tracestate);
+        Ok(Self { progress_token, modern, trace, subject })
+    }
+
+    /// The era that it puts its request in.
+    pub fn era(&self) -> Era {
+        if self.modern.is_some() { Era::Modern } else { Era::Legacy }
     }
 }
 
@@ -225,7 +248,7 @@ mod tests {
     use super::*;
 
     fn parse(json: &str) -> Result<RequestMeta, WireError> {
-        RequestMeta::parse(Some(&RawValue::from_string(json.to_owned()).unwrap()))
+        RequestMeta::parse("tools/call", Some(&RawValue::from_string(json.to_owned()).unwrap()))
     }
 
     #[test]
@@ -274,6 +297,18 @@ mod tests {
         .unwrap_err();
         assert_eq!(error.code, code::UNSUPPORTED_PROTOCOL_VERSION);
         assert_eq!(error.data.unwrap()["supported"][0], MODERN);
+    }
+
+    #[test]
+    fn the_subject_is_the_field_of_its_method_and_no_other() {
+        let params = RawValue::from_string(r#"{"name":"n","uri":"u","taskId":"t"}"#.to_owned()).unwrap();
+        for (method, expected) in
+            [("tools/call", Some("n")), ("resources/read", Some("u")), ("tasks/get", Some("t")), ("tools/list", None)]
+        {
+            assert_eq!(RequestMeta::parse(method, Some(&params)).unwrap().subject.as_deref(), expected, "{method}");
+        }
+        let twice = RawValue::from_string(r#"{"name":"n","name":"m"}"#.to_owned()).unwrap();
+        assert_eq!(RequestMeta::parse("tools/call", Some(&twice)).unwrap_err().code, code::INVALID_PARAMS);
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod approval_form;
 pub mod apps;
 mod era;
 mod error;
+mod incoming;
 mod line;
 mod methods;
 pub mod request_state;
@@ -21,6 +22,7 @@ pub use era::{
     negotiate_legacy, supports_form_elicitation,
 };
 pub use error::{code, missing_capability, unsupported_version};
+pub use incoming::{Incoming, Message};
 pub use line::{notification, parse_line, request, response};
 pub use methods::{Cacheable, parse_params};
 pub use methods::{

@@ -68,6 +68,11 @@ impl Connection {
         !self.is_input_over.load(Ordering::Acquire)
     }
 
+    /// Has changes of threads told from now on.
+    pub(crate) fn watch(&self) {
+        self.subscriptions.run(&self.out, &self.principal, || self.server.manager.changes());
+    }
+
     /// Ends a request for its client: nothing more is said for it, and its runner decides what becomes of the turn.
     pub(crate) fn cancel(&self, id: &RequestId) {
         self.subscriptions.cancel(id);

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use openoxide_mcp_protocol::RequestId;
 use openoxide_mcp_protocol::tools::Mirrored;
+use openoxide_mcp_protocol::{Message, RequestId};
 
 use crate::principal::Principal;
-use openoxide_rpc::{Handler, Outgoing};
+use openoxide_rpc::{Outgoing, Route};
 
 /// Serves any number of connections.
 pub trait Service: Send + Sync + 'static {
@@ -25,7 +25,10 @@ pub trait Service: Send + Sync + 'static {
 }
 
 /// Serves one connection.
-pub trait Session: Handler + Send {
+pub trait Session: Send {
+    /// Takes a message. Never blocks; requests are answered by `route` in their time.
+    fn serve(&mut self, message: Message, route: &Route);
+
     /// The revision that `initialize` agreed on; none before, and none where it was refused.
     fn agreed_version(&self) -> Option<&'static str>;
 

@@ -33,7 +33,7 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use openoxide_core::{DEFAULT_SHARE_PERCENT, Shares, share_of};
-use openoxide_mcp_protocol::{Envelope, RequestId, WireError, parse_line};
+use openoxide_mcp_protocol::{Message, RequestId, WireError};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -291,8 +291,9 @@ async fn answer_post(
     let headers = &parts.headers;
     headers::check_post(headers).map_err(|refused| *refused)?;
     let body = door.bodies.read(&principal, headers, body).await?;
-    let message =
-        parse_line(&body).map_err(|error| refusal_of(error.id.as_ref(), StatusCode::BAD_REQUEST, &error.error))?;
+    let message = Message::parse(&body).map_err(|refused| {
+        refusal_of(refused.id.as_ref(), StatusCode::BAD_REQUEST, &headers::told(headers, refused.error))
+    })?;
     match headers::wire_of(headers, &message).map_err(|refused| *refused)? {
         Wire::Modern => {
             params::check(headers, &message, &*door.service).map_err(|refused| *refused)?;
@@ -330,15 +331,4 @@ async fn take_delete(
 pub(in crate::http) fn not_allowed(method: &Method, why: &str) -> Response {
     let error = WireError::invalid_request(format!("{method} is not for this: {why}"));
     refusal(StatusCode::METHOD_NOT_ALLOWED, &error)
-}
-
-/// Whether a message wants an answer.
-pub(in crate::http) fn wants_answer(message: &Envelope) -> bool {
-    match message {
-        Envelope::Request { .. } => true,
-        Envelope::Batch(entries) => {
-            entries.iter().any(|entry| entry.as_ref().is_err() || entry.as_ref().is_ok_and(wants_answer))
-        }
-        Envelope::Notification { .. } | Envelope::Response { .. } => false,
-    }
 }

@@ -6,6 +6,7 @@
 //! any number of clients.
 
 mod admission;
+mod call;
 mod calls;
 mod clock;
 mod codex;
@@ -14,6 +15,7 @@ mod door;
 mod hosts;
 mod http;
 mod lifecycle;
+mod methods;
 mod offer;
 mod output;
 mod principal;

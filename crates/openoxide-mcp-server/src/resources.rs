@@ -6,8 +6,7 @@ use openoxide_core::{
     CoreError, ErrorKind, PageCursor, ThreadChange, ThreadId, ThreadManager, ThreadSummary, quote_path,
 };
 use openoxide_mcp_protocol::apps::{REVIEW_URI, review_resource};
-use openoxide_mcp_protocol::{WireError, code, parse_params};
-use serde_json::value::RawValue;
+use openoxide_mcp_protocol::{WireError, code};
 use serde_json::{Value, json};
 
 use crate::principal::Principal;
@@ -22,30 +21,6 @@ const BELOW: &str = "openoxide://threads/";
 const TEXT: &str = "text/plain";
 const DIFF: &str = "text/x-diff";
 const JSON: &str = "application/json";
-
-/// Whether a method is one that [`answer`] answers.
-pub(crate) fn answers(method: &str) -> bool {
-    matches!(method, "resources/list" | "resources/read")
-}
-
-/// Answers a method. Blocks on the disk.
-pub(crate) fn answer(
-    manager: &ThreadManager,
-    principal: &Principal,
-    method: &str,
-    params: Option<&RawValue>,
-    modern: bool,
-) -> Result<Value, WireError> {
-    let mut result = match method {
-        "resources/list" => list(manager, principal, params)?,
-        _ => read(manager, principal, params, modern)?,
-    };
-    if modern {
-        // Threads grow, and are nobody else's business.
-        (result["ttlMs"], result["cacheScope"]) = (json!(0), json!("private"));
-    }
-    Ok(result)
-}
 
 /// Whether a URI may name a resource of ours.
 pub(crate) fn exists(uri: &str) -> bool {
@@ -78,13 +53,12 @@ pub(crate) fn templates() -> Value {
     ])
 }
 
-fn list(manager: &ThreadManager, principal: &Principal, params: Option<&RawValue>) -> Result<Value, WireError> {
-    #[derive(serde::Deserialize)]
-    struct Params {
-        cursor: Option<String>,
-    }
-    let cursor = parse_params::<Params>("resources/list", params)?.cursor;
-    let from: Option<PageCursor> = match &cursor {
+/// A page of the list from `cursor` on. Blocks on the disk.
+///
+/// # Errors
+/// -32602 where the cursor is none of ours, -32603 where the threads cannot be listed.
+pub(crate) fn list(manager: &ThreadManager, principal: &Principal, cursor: Option<&str>) -> Result<Value, WireError> {
+    let from: Option<PageCursor> = match cursor {
         None => None,
         Some(text) => Some(text.parse().map_err(|()| {
             WireError::invalid_params(format!("unknown cursor {text:?}; use the nextCursor of an earlier page"))
@@ -118,26 +92,25 @@ fn list(manager: &ThreadManager, principal: &Principal, params: Option<&RawValue
     Ok(result)
 }
 
-fn read(
+/// What a resource holds. Blocks on the disk.
+///
+/// # Errors
+/// The era's own where there is no such resource, or none that `principal` may see.
+pub(crate) fn read(
     manager: &ThreadManager,
     principal: &Principal,
-    params: Option<&RawValue>,
+    uri: &str,
     modern: bool,
 ) -> Result<Value, WireError> {
-    #[derive(serde::Deserialize)]
-    struct Params {
-        uri: String,
-    }
-    let uri = parse_params::<Params>("resources/read", params)?.uri;
     if uri == REVIEW_URI {
         return Ok(review_resource(REVIEW));
     }
     let (text, kind) = if uri == ALL {
         (all(manager, principal)?, JSON)
     } else {
-        let (id, is_diff) = named(&uri).ok_or_else(|| not_found(&uri, modern, "no such resource"))?;
+        let (id, is_diff) = named(uri).ok_or_else(|| not_found(uri, modern, "no such resource"))?;
         let refused = |error: CoreError| match error.kind() {
-            ErrorKind::Input | ErrorKind::Denied => not_found(&uri, modern, &error.to_string()),
+            ErrorKind::Input | ErrorKind::Denied => not_found(uri, modern, &error.to_string()),
             _ => internal(&error),
         };
         // Who may not see it is told what is said of one that does not exist, before anything else is found out.

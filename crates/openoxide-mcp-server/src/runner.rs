@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
 
 use crate::admission::{Admission, Place};
+use crate::call::CallBinding;
 use crate::calls::{Call, OpenCall};
 use crate::codex;
 use crate::connection::Connection;
@@ -36,8 +37,10 @@ pub(crate) struct Task {
     pub(crate) responder: Responder,
     /// Answer after this time even if the turn goes on.
     pub(crate) limit: Option<Duration>,
-    /// The tool and canonical arguments, to bind a parked call to.
-    pub(crate) binding: (String, String),
+    /// What a parked call is bound to.
+    pub(crate) binding: CallBinding,
+    /// The thread that a call of Codex's tools names.
+    pub(crate) named_thread: Option<String>,
     /// Dropped when the call has its answer.
     pub(crate) open_request: OpenRequest,
     /// Dropped when the call has got to its turn.
@@ -56,9 +59,8 @@ enum End {
 
 /// Runs a call to its answer. `admit` finds its place.
 pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Send) {
-    let Task { connection, open, responder, limit, binding, open_request, admitting } = task;
+    let Task { connection, open, responder, limit, binding, named_thread, open_request, admitting } = task;
     let call = Arc::clone(&open.call);
-    let asked = call.is_codex.then(|| thread_in(&binding.1)).flatten();
     let work = async {
         let admission = admit.await;
         drop(admitting);
@@ -104,19 +106,12 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
     drop(open);
     match end {
         End::Answer(answer) if call.is_codex => {
-            responder.answer_call(Ok(&codex::result(answer, asked.as_deref())), &call.gate);
+            responder.answer_call(Ok(&codex::result(answer, named_thread.as_deref())), &call.gate);
         }
         End::Answer(answer) => responder.answer_call(Ok(&answer), &call.gate),
         End::Cancelled | End::Ended(..) => drop(responder),
     }
     drop((room, open_request));
-}
-
-/// The thread that the arguments of a `codex-reply` name.
-fn thread_in(arguments: &str) -> Option<String> {
-    let arguments: Value = serde_json::from_str(arguments).ok()?;
-    let id = arguments.get("threadId").or_else(|| arguments.get("conversationId"))?;
-    id.as_str().map(str::to_owned)
 }
 
 /// Answers with a task, which follows the turn from now on.
@@ -125,7 +120,7 @@ async fn into_task(
     call: &Arc<Call>,
     place: Place,
     open_request: &OpenRequest,
-    binding: (String, String),
+    binding: CallBinding,
 ) -> End {
     let server = &connection.server;
     let created = server.tasks.create(&connection.principal, place.thread.id(), place.turn, call.client.can_be_asked);
@@ -151,12 +146,12 @@ struct Stay<'a> {
     began: bool,
     /// The steering text that this call gave the turn.
     steer: Option<SteerId>,
-    binding: (String, String),
+    binding: CallBinding,
     place: Option<openoxide_core::Attachment>,
 }
 
 impl<'a> Stay<'a> {
-    fn new(connection: &'a Arc<Connection>, call: &'a Arc<Call>, place: Place, binding: (String, String)) -> Self {
+    fn new(connection: &'a Arc<Connection>, call: &'a Arc<Call>, place: Place, binding: CallBinding) -> Self {
         let Place { thread, turn, attachment, began, steer } = place;
         Self { connection, call, thread, turn, began, steer, binding, place: Some(attachment) }
     }
@@ -173,7 +168,7 @@ impl<'a> Stay<'a> {
         let mut reporter =
             Reporter::new(Arc::clone(self.call), Arc::clone(&self.connection.log_level), &self.thread, self.turn);
         // A call that comes back to its parked turn finds it running.
-        let begins_thread = matches!(self.binding.0.as_str(), CODEX | OPENOXIDE | QUERY);
+        let begins_thread = matches!(self.binding.tool.as_str(), CODEX | OPENOXIDE | QUERY);
         let mut tells_thread = begins_thread && snapshot.running.is_none() && self.began;
         let mut started = snapshot.started_at.filter(|_| snapshot.running == Some(self.turn));
         if started.is_some() {
@@ -273,10 +268,8 @@ impl<'a> Stay<'a> {
             turn_id: self.turn.to_string(),
             approvals: parked.iter().map(|(id, _)| id.clone()).collect(),
         };
-        let (tool, arguments) = &self.binding;
-        let principal = self.connection.principal.to_string();
-        let binding = Binding { principal: &principal, tool, arguments };
-        Some(input_required(parked, self.connection.server.seal(&state, &binding)))
+        let sealed = |binding: &Binding<'_>| self.connection.server.seal(&state, binding);
+        Some(input_required(parked, self.binding.with(&self.connection.principal, sealed)))
     }
 
     fn wording(&self, request: &ApprovalRequest) -> Value {

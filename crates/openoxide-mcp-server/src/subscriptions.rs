@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use openoxide_core::{ThreadChange, ThreadChanges};
 use openoxide_mcp_protocol::meta_keys::SUBSCRIPTION_ID;
 use openoxide_mcp_protocol::tasks::tasks_not_declared;
-use openoxide_mcp_protocol::{ClientFacts, Era, RequestId, WireError, complete, notification, parse_params};
-use serde_json::value::RawValue;
+use openoxide_mcp_protocol::{ClientFacts, Era, RequestId, WireError, complete, notification};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
@@ -29,6 +28,18 @@ const MAX_WATCHED: usize = 1024;
 
 const LIST_CHANGED: &str = "notifications/resources/list_changed";
 const UPDATED: &str = "notifications/resources/updated";
+
+/// What a `subscriptions/listen` wants to be told.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Filter {
+    #[serde(default)]
+    resources_list_changed: bool,
+    #[serde(default)]
+    resource_subscriptions: Vec<String>,
+    #[serde(default)]
+    task_ids: Vec<String>,
+}
 
 /// The subscriptions of one connection.
 #[derive(Default)]
@@ -79,8 +90,7 @@ impl Subscriptions {
     }
 
     /// `resources/subscribe`.
-    pub(crate) fn subscribe(&self, params: Option<&RawValue>) -> Result<Value, WireError> {
-        let uri = uri_of("resources/subscribe", params)?;
+    pub(crate) fn subscribe(&self, uri: String) -> Result<(), WireError> {
         if !resources::exists(&uri) {
             return Err(resources::not_found(&uri, false, "no such resource"));
         }
@@ -91,13 +101,12 @@ impl Subscriptions {
             return Err(WireError::invalid_params(message));
         }
         inner.legacy.insert(uri);
-        Ok(json!({}))
+        Ok(())
     }
 
     /// `resources/unsubscribe`.
-    pub(crate) fn unsubscribe(&self, params: Option<&RawValue>) -> Result<Value, WireError> {
-        self.lock().legacy.remove(&uri_of("resources/unsubscribe", params)?);
-        Ok(json!({}))
+    pub(crate) fn unsubscribe(&self, uri: &str) {
+        self.lock().legacy.remove(uri);
     }
 
     /// A legacy client has read the list.
@@ -112,26 +121,8 @@ impl Subscriptions {
         principal: &Principal,
         client: &ClientFacts,
         responder: Responder,
-        params: Option<&RawValue>,
+        filter: Filter,
     ) {
-        #[derive(serde::Deserialize)]
-        struct Params {
-            notifications: Filter,
-        }
-        #[derive(serde::Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Filter {
-            #[serde(default)]
-            resources_list_changed: bool,
-            #[serde(default)]
-            resource_subscriptions: Vec<String>,
-            #[serde(default)]
-            task_ids: Vec<String>,
-        }
-        let filter = match parse_params::<Params>("subscriptions/listen", params) {
-            Ok(params) => params.notifications,
-            Err(error) => return responder.answer::<Value>(Err(&error)),
-        };
         if !filter.task_ids.is_empty() && !client.takes_tasks {
             return responder.answer::<Value>(Err(&tasks_not_declared()));
         }
@@ -245,12 +236,4 @@ impl Drop for Subscriptions {
             telling.abort();
         }
     }
-}
-
-fn uri_of(method: &str, params: Option<&RawValue>) -> Result<String, WireError> {
-    #[derive(serde::Deserialize)]
-    struct Params {
-        uri: String,
-    }
-    Ok(parse_params::<Params>(method, params)?.uri)
 }

@@ -13,11 +13,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use openoxide_core::{ApprovalId, CoreError, Decider, Interruption, Op, Thread, ThreadId, TurnId};
-use openoxide_mcp_protocol::tasks::{TaskParams, TaskState, TaskStatus, UpdateTaskParams};
-use openoxide_mcp_protocol::{
-    CallStatus, ClientFacts, Era, RequestId, WireError, complete, meta_keys, notification, parse_params,
-};
-use serde_json::value::RawValue;
+use openoxide_mcp_protocol::tasks::{TaskState, TaskStatus, UpdateTaskParams};
+use openoxide_mcp_protocol::{CallStatus, ClientFacts, Era, RequestId, WireError, meta_keys, notification};
 use serde_json::{Value, json};
 
 pub(crate) use follow::follow;
@@ -37,45 +34,37 @@ const KEPT: usize = 1024;
 /// From one look for forgotten tasks to the next.
 const SWEEP: Duration = Duration::from_secs(3600);
 
-/// Whether a method is one that [`answer`] answers.
-pub(crate) fn answers(method: &str) -> bool {
-    matches!(method, "tasks/get" | "tasks/update" | "tasks/cancel")
+/// How a task of `principal` stands (`tasks/get`). Blocks on the disk where it or its thread has to be read.
+///
+/// # Errors
+/// -32602 where there is no such task of theirs, here and below.
+pub(crate) fn get(server: &Server, principal: &Principal, id: &str) -> Result<Value, WireError> {
+    Ok(server.tasks.find(id, principal)?.state(server).detailed())
 }
 
-/// Answers a method for `principal`. Blocks on the disk where a task or its thread has to be read.
-pub(crate) fn answer(
+/// Takes answers to a task's questions (`tasks/update`). Blocks as [`get`] does.
+pub(crate) fn update(
     server: &Server,
     principal: &Principal,
     client: &ClientFacts,
-    method: &str,
-    params: Option<&RawValue>,
+    params: &UpdateTaskParams,
 ) -> Result<Value, WireError> {
-    let tasks = &server.tasks;
-    match method {
-        "tasks/get" => {
-            let task = tasks.find(&parse_params::<TaskParams>(method, params)?.task_id, principal)?;
-            Ok(task.state(server).detailed())
-        }
-        "tasks/update" => {
-            let UpdateTaskParams { task_id, input_responses } = parse_params(method, params)?;
-            let task = tasks.find(&task_id, principal)?;
-            // Answers to what is not asked, or not any more, are ignored (SEP-2663).
-            if let Some(thread) = task.thread_in_memory(server) {
-                for (key, answer) in &input_responses {
-                    if let Ok(approval) = key.parse::<ApprovalId>() {
-                        let by = Decider::Client(client.name.clone());
-                        questions::settle_by_answer(&thread, approval, answer, by);
-                    }
-                }
+    let task = server.tasks.find(&params.task_id, principal)?;
+    // Answers to what is not asked, or not any more, are ignored (SEP-2663).
+    if let Some(thread) = task.thread_in_memory(server) {
+        for (key, answer) in &params.input_responses {
+            if let Ok(approval) = key.parse::<ApprovalId>() {
+                questions::settle_by_answer(&thread, approval, answer, Decider::Client(client.name.clone()));
             }
-            Ok(complete(Era::Modern, json!({})))
-        }
-        _ => {
-            let task = tasks.find(&parse_params::<TaskParams>(method, params)?.task_id, principal)?;
-            task.cancel(server);
-            Ok(complete(Era::Modern, json!({})))
         }
     }
+    Ok(json!({}))
+}
+
+/// Cancels a task and ends its turn (`tasks/cancel`). Blocks as [`get`] does.
+pub(crate) fn cancel(server: &Server, principal: &Principal, id: &str) -> Result<Value, WireError> {
+    server.tasks.find(id, principal)?.cancel(server);
+    Ok(json!({}))
 }
 
 /// The tasks of a server.

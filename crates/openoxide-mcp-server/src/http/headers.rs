@@ -4,8 +4,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use openoxide_mcp_protocol::{Envelope, MODERN, RequestId, RequestMeta, SUPPORTED_VERSIONS, WireError, code};
-use serde_json::value::RawValue;
+use openoxide_mcp_protocol::{Incoming, MODERN, Message, RequestId, SUPPORTED_VERSIONS, WireError, code};
 
 use super::{refusal, refusal_of};
 
@@ -57,49 +56,48 @@ fn media_type(value: &str) -> &str {
 
 /// Which era a message belongs to: what its `_meta` says, else what its header says. For a modern one the headers are
 /// checked against the body.
-pub(super) fn wire_of(headers: &HeaderMap, message: &Envelope) -> Result<Wire, Box<Response>> {
-    let version = headers.get(PROTOCOL_VERSION).map(|value| value.to_str().unwrap_or("(not ASCII)"));
+pub(super) fn wire_of(headers: &HeaderMap, message: &Message) -> Result<Wire, Box<Response>> {
+    let version = version_of(headers);
     match message {
-        Envelope::Request { id, method, params } => {
-            let refuse = |error: &WireError| bad_request(Some(id), error);
-            let meta = RequestMeta::parse(params.as_deref()).map_err(|error| match disagreement(version, &error) {
-                Some(message) => refuse(&WireError::new(code::HEADER_MISMATCH, message)),
-                None => refuse(&error),
-            })?;
-            if meta.modern.is_some() {
-                return match check_modern(headers, version, method, params.as_deref()) {
-                    None => Ok(Wire::Modern),
-                    Some(message) => Err(refuse(&WireError::new(code::HEADER_MISMATCH, message))),
-                };
-            }
-            if version == Some(MODERN) {
-                let message = format!(
-                    "the headers say {MODERN}, and params._meta lacks what every request of that version carries: \
-                     io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities"
-                );
-                return Err(refuse(&WireError::invalid_params(message)));
-            }
+        Message::Request(request) if request.meta.modern.is_some() => {
+            return match check_modern(headers, version, request) {
+                None => Ok(Wire::Modern),
+                Some(message) => Err(bad_request(Some(&request.id), &WireError::new(code::HEADER_MISMATCH, message))),
+            };
+        }
+        Message::Request(request) if version == Some(MODERN) => {
+            let message = format!(
+                "the headers say {MODERN}, and params._meta lacks what every request of that version carries: \
+                 io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities"
+            );
+            return Err(bad_request(Some(&request.id), &WireError::invalid_params(message)));
         }
         _ if version == Some(MODERN) => return Ok(Wire::Modern),
-        _ => {}
+        Message::Request(_) | Message::Notification { .. } | Message::Response { .. } | Message::Batch(_) => {}
     }
     match version {
         Some(version) if !SUPPORTED_VERSIONS.contains(&version) => {
-            let id = match message {
-                Envelope::Request { id, .. } => Some(id),
-                _ => None,
-            };
-            Err(bad_request(id, &openoxide_mcp_protocol::unsupported_version(version)))
+            Err(bad_request(message.id(), &openoxide_mcp_protocol::unsupported_version(version)))
         }
         _ => Ok(Wire::Legacy),
     }
 }
 
-/// What the header says otherwise than a body whose version is not served: that the two differ comes first.
-fn disagreement(header: Option<&str>, error: &WireError) -> Option<String> {
-    let body = error.data.as_deref()?.get("requested")?.as_str()?;
-    (error.code == code::UNSUPPORTED_PROTOCOL_VERSION && header != Some(body))
-        .then(|| differs("MCP-Protocol-Version", header, body))
+fn version_of(headers: &HeaderMap) -> Option<&str> {
+    headers.get(PROTOCOL_VERSION).map(|value| value.to_str().unwrap_or("(not ASCII)"))
+}
+
+/// What a refused body is told. Where its version is not served and the header says another, that the two differ comes
+/// first.
+pub(super) fn told(headers: &HeaderMap, error: WireError) -> WireError {
+    let header = version_of(headers);
+    let body = error.data.as_deref().and_then(|data| data.get("requested")?.as_str());
+    match body {
+        Some(body) if error.code == code::UNSUPPORTED_PROTOCOL_VERSION && header != Some(body) => {
+            WireError::new(code::HEADER_MISMATCH, differs("MCP-Protocol-Version", header, body))
+        }
+        _ => error,
+    }
 }
 
 fn bad_request(id: Option<&RequestId>, error: &WireError) -> Box<Response> {
@@ -107,7 +105,7 @@ fn bad_request(id: Option<&RequestId>, error: &WireError) -> Box<Response> {
 }
 
 /// What the headers of a modern request say otherwise than its body; none where they agree.
-fn check_modern(headers: &HeaderMap, version: Option<&str>, method: &str, params: Option<&RawValue>) -> Option<String> {
+fn check_modern(headers: &HeaderMap, version: Option<&str>, request: &Incoming) -> Option<String> {
     // The body's version is one we serve, or it would not have got here, and only one is.
     if version != Some(MODERN) {
         return Some(differs("MCP-Protocol-Version", version, MODERN));
@@ -116,18 +114,11 @@ fn check_modern(headers: &HeaderMap, version: Option<&str>, method: &str, params
         Ok(given) => given,
         Err(message) => return Some(message),
     };
-    if given != Some(method) {
-        return Some(differs("Mcp-Method", given, method));
+    if given != Some(request.method.as_str()) {
+        return Some(differs("Mcp-Method", given, &request.method));
     }
-    let field = match method {
-        "tools/call" | "prompts/get" => "name",
-        "resources/read" => "uri",
-        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
-        _ => return None,
-    };
-    let body: Option<serde_json::Value> = params.and_then(|params| serde_json::from_str(params.get()).ok());
-    // A body without the field is refused by its method.
-    let wanted = body.as_ref().and_then(|body| body.get(field)?.as_str())?;
+    // A method without a subject has no such header, and a body without the field is refused by its method.
+    let wanted = request.meta.subject.as_deref()?;
     let given = match text(headers, "mcp-name") {
         Ok(given) => given,
         Err(message) => return Some(message),
@@ -169,7 +160,6 @@ pub(super) fn decoded(header: &str, value: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use axum::http::HeaderValue;
-    use openoxide_mcp_protocol::parse_line;
 
     use super::*;
 
@@ -177,24 +167,19 @@ mod tests {
         pairs.iter().map(|(name, value)| ((*name).parse().unwrap(), HeaderValue::from_str(value).unwrap())).collect()
     }
 
-    fn modern(method: &str, params: &str) -> Envelope {
+    fn modern(method: &str, params: &str) -> Message {
         let meta =
             r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}"#;
         let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"_meta":{{{meta}}}{params}}}}}"#);
-        parse_line(line.as_bytes()).unwrap()
+        Message::parse(line.as_bytes()).unwrap()
     }
 
-    fn refused(pairs: &[(&'static str, &str)], message: &Envelope) -> bool {
+    fn refused(pairs: &[(&'static str, &str)], message: &Message) -> bool {
         wire_of(&headers(pairs), message).is_err()
     }
 
-    async fn body(response: Response) -> String {
-        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
-        String::from_utf8(body.to_vec()).unwrap()
-    }
-
-    #[tokio::test]
-    async fn modern_headers_must_say_what_the_body_says() {
+    #[test]
+    fn modern_headers_must_say_what_the_body_says() {
         let call = modern("tools/call", r#","name":"openoxide""#);
         let version = ("mcp-protocol-version", "2026-07-28");
         let (method, name) = (("mcp-method", "tools/call"), ("mcp-name", "openoxide"));
@@ -214,12 +199,11 @@ mod tests {
         }
         let unserved = br#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{
             "io.modelcontextprotocol/protocolVersion":"v9","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
-        let unserved = parse_line(unserved).unwrap();
+        let unserved = Message::parse(unserved).unwrap_err().error;
         for (given, expected) in
-            [(vec![version], "-32020"), (vec![], "-32020"), (vec![("mcp-protocol-version", "v9")], "-32022")]
+            [(vec![version], -32020), (vec![], -32020), (vec![("mcp-protocol-version", "v9")], -32022)]
         {
-            let refused = wire_of(&headers(&given), &unserved).unwrap_err();
-            assert!(body(*refused).await.contains(expected), "{given:?}");
+            assert_eq!(told(&headers(&given), unserved.clone()).code, expected, "{given:?}");
         }
         let list = modern("tools/list", "");
         assert_eq!(wire_of(&headers(&[version, ("mcp-method", "tools/list")]), &list).unwrap(), Wire::Modern);
@@ -227,7 +211,7 @@ mod tests {
 
     #[test]
     fn without_meta_the_header_tells_the_era() {
-        let legacy = parse_line(br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#).unwrap();
+        let legacy = Message::parse(br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#).unwrap();
         assert_eq!(wire_of(&headers(&[]), &legacy).unwrap(), Wire::Legacy);
         assert_eq!(wire_of(&headers(&[("mcp-protocol-version", "2025-06-18")]), &legacy).unwrap(), Wire::Legacy);
         assert!(refused(&[("mcp-protocol-version", "2026-07-28")], &legacy));

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use openoxide_mcp_protocol::{Envelope, WireError};
+use openoxide_mcp_protocol::{Message, WireError};
 
 use super::sessions::LegacySession;
 use super::stream::{Sending, event_stream, respond};
-use super::{Door, headers, not_allowed, refusal, wants_answer};
+use super::{Door, headers, not_allowed, refusal};
 use crate::principal::Principal;
 use openoxide_rpc::Outgoing;
 use openoxide_rpc::Route;
@@ -21,31 +21,31 @@ pub(super) async fn answer_post(
     door: &Arc<Door>,
     principal: Principal,
     headers: &HeaderMap,
-    message: Envelope,
+    message: Message,
 ) -> Result<Response, Response> {
-    if let Envelope::Request { method, .. } = &message
-        && method == "initialize"
+    if let Message::Request(request) = &message
+        && request.method == "initialize"
         && !headers.contains_key(SESSION_ID)
     {
         return begin(door, principal, message).await;
     }
     let session = session_of(door, &principal, headers).map_err(|refused| *refused)?;
-    if !wants_answer(&message) {
+    if !message.wants_answer() {
         // Nothing comes of it that would want a stream.
         let nowhere = Route::line(Arc::new(Outgoing::default()));
-        lock(&session.session).handle(message, &nowhere);
+        lock(&session.session).serve(message, &nowhere);
         return Ok(StatusCode::ACCEPTED.into_response());
     }
     Ok(answer(&session, message).await)
 }
 
-async fn answer(session: &Arc<LegacySession>, message: Envelope) -> Response {
+async fn answer(session: &Arc<LegacySession>, message: Message) -> Response {
     let (out, events) = session.new_stream();
-    lock(&session.session).handle(message, &Route::line(out));
+    lock(&session.session).serve(message, &Route::line(out));
     respond(Sending { primed: session.primes(), ..Sending::resumable(events, 0) }).await
 }
 
-async fn begin(door: &Arc<Door>, principal: Principal, message: Envelope) -> Result<Response, Response> {
+async fn begin(door: &Arc<Door>, principal: Principal, message: Message) -> Result<Response, Response> {
     let place = door.sessions.place(&principal).map_err(|exceeded| {
         let message =
             format!("there are as many sessions as {exceeded}, and none of them is idle; end one, and try again");

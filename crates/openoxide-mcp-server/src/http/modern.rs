@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use openoxide_mcp_protocol::{Envelope, RequestId, WireError};
+use openoxide_mcp_protocol::{Message, RequestId, WireError};
 
 use super::stream::{EventStream, OnStop, Sending, respond};
 use super::{Door, refusal};
@@ -27,19 +27,19 @@ impl Drop for CancelOnDrop {
 }
 
 /// Answers a message.
-pub(super) async fn answer(door: &Arc<Door>, principal: Principal, message: Envelope) -> Result<Response, Response> {
+pub(super) async fn answer(door: &Arc<Door>, principal: Principal, message: Message) -> Result<Response, Response> {
     let id = match &message {
-        Envelope::Request { id, .. } => id.clone(),
+        Message::Request(request) => request.id.clone(),
         // The revision has no notification from clients over HTTP; one that comes says nothing to us.
-        Envelope::Notification { .. } => return Ok(StatusCode::ACCEPTED.into_response()),
-        Envelope::Response { .. } | Envelope::Batch(_) => {
+        Message::Notification { .. } => return Ok(StatusCode::ACCEPTED.into_response()),
+        Message::Response { .. } | Message::Batch(_) => {
             let error = WireError::invalid_request("a body of this version is one request or one notification");
             return Err(refusal(StatusCode::BAD_REQUEST, &error));
         }
     };
     let out = Outgoing::for_one_answer();
     let mut session = door.service.connect(principal, Arc::clone(&out));
-    session.handle(message, &Route::line(Arc::clone(&out)));
+    session.serve(message, &Route::line(Arc::clone(&out)));
     let session = Arc::new(Mutex::new(session));
     let listening = Arc::clone(&session);
     let on_stop =

@@ -4,7 +4,7 @@
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use openoxide_mcp_protocol::tools::Mirrored;
-use openoxide_mcp_protocol::{CallToolParams, Envelope, WireError, code};
+use openoxide_mcp_protocol::{CallToolParams, Incoming, Message, WireError, code};
 use serde_json::Value;
 
 use super::headers::{decoded, text};
@@ -46,17 +46,17 @@ fn is_same(header: &str, value: &Value) -> bool {
 }
 
 /// Refuses a call whose headers do not say what its arguments say.
-pub(super) fn check(headers: &HeaderMap, message: &Envelope, service: &dyn Service) -> Result<(), Box<Response>> {
-    let Envelope::Request { id, method, params } = message else { return Ok(()) };
-    if method != "tools/call" {
+pub(super) fn check(headers: &HeaderMap, message: &Message, service: &dyn Service) -> Result<(), Box<Response>> {
+    let Message::Request(Incoming { id, method, meta, params }) = message else { return Ok(()) };
+    let mirrored = match &meta.subject {
+        Some(tool) if method == "tools/call" => service.mirrored(tool),
+        _ => return Ok(()),
+    };
+    if mirrored.is_empty() {
         return Ok(());
     }
     // Parameters that cannot be read are refused where the call is.
     let Ok(params) = CallToolParams::parse(params.as_deref()) else { return Ok(()) };
-    let mirrored = service.mirrored(&params.name);
-    if mirrored.is_empty() {
-        return Ok(());
-    }
     let arguments = params.arguments.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     match mirrored.iter().find_map(|one| differs(one, headers, &arguments)) {
         None => Ok(()),
