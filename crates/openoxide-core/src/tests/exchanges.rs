@@ -15,7 +15,7 @@ use super::support::Bench;
 use crate::diff::Before;
 use crate::directory::Reader;
 use crate::thread_state::ContextDue;
-use crate::tools::{self, ToolContext};
+use crate::tools::{ToolEnv, TurnEnv};
 use crate::turn::step::ToolCall;
 use crate::{ApprovalPolicy, Thread, ThreadConfig, TurnId, context};
 
@@ -73,28 +73,28 @@ impl House {
         Exchange::new(pairs.map(|(a, b)| (work.join(a), work.join(b))).to_vec())
     }
 
-    fn context(&self) -> ToolContext {
-        ToolContext {
-            pictures: Arc::new(crate::turn::PictureRoom::new(1 << 20)),
-            thread: Arc::clone(&self.thread),
+    fn env(&self) -> ToolEnv {
+        let turn = TurnEnv {
+            thread: &self.thread,
             turn_id: TurnId::new(),
-            call_id: "c".to_owned(),
-            diff: Arc::default(),
-            starts: Arc::default(),
-        }
+            diff: &Arc::default(),
+            starts: &Arc::default(),
+            pictures: &Arc::new(crate::turn::PictureRoom::new(1 << 20)),
+        };
+        ToolEnv::new(turn, "c".to_owned())
     }
 
     /// Runs one call of a tool to its end, asking nobody.
     async fn call(&self, name: &str, arguments: serde_json::Value) -> String {
-        let (context, custom) = (self.context(), name == "apply_patch");
+        let (env, custom) = (self.env(), name == "apply_patch");
         let input = if custom { arguments.as_str().unwrap().to_owned() } else { arguments.to_string() };
         let call = ToolCall { call_id: "c".into(), name: name.into(), input, custom };
-        let mut plan = tools::plan(&context, &call).unwrap();
+        let mut prepared = self.thread.core.tools(self.thread.config()).parse(&env, &call).unwrap();
         let done = async {
-            if plan.is_patch() {
-                tools::prepare(context.clone(), &mut plan).await;
+            if prepared.changes_files() {
+                prepared.prepare(&env).await;
             }
-            tools::run(context.clone(), plan, 1).await
+            prepared.run(env, 1).await
         };
         let outcome = tokio::time::timeout(PATIENCE, done).await.unwrap_or_else(|_| panic!("{name} hangs"));
         format!("{}{:?}", outcome.output, outcome.image)

@@ -14,7 +14,7 @@ use crate::kept_diffs::KeptDiffs;
 use crate::rollout::{DiskUse, SyncQueue, ThreadStore};
 use crate::runner::Runner;
 use crate::tools::reading::ReadShares;
-use crate::tools::{Reach, Toolbox, Toolboxes};
+use crate::tools::{ToolAccess, Toolbox, Toolboxes};
 use crate::{Config, Shares, ThreadConfig};
 
 /// How long the places that are hidden are taken to be the same. What a place is called never changes; where a link of the
@@ -51,13 +51,13 @@ pub(crate) struct Core {
 impl Core {
     /// The tools of a thread.
     pub(crate) fn tools(&self, thread: &ThreadConfig) -> &Toolbox {
-        let reach = match (thread.read_only_tools, self.can_confine(SandboxMode::ReadOnly)) {
-            (false, _) => Reach::All,
-            (true, true) => Reach::Query,
+        let access = match (thread.read_only_tools, self.can_confine(SandboxMode::ReadOnly)) {
+            (false, _) => ToolAccess::Full,
+            (true, true) => ToolAccess::Query,
             // No command can be held to reading.
-            (true, false) => Reach::Reading,
+            (true, false) => ToolAccess::Read,
         };
-        self.toolboxes.of(reach, self.config.provider.facts(&thread.model).images)
+        self.toolboxes.of(access, self.config.provider.facts(&thread.model).images)
     }
 
     /// The length of a thread of this model, in tokens, from which on it is summed up.

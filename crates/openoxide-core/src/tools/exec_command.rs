@@ -1,27 +1,29 @@
 //! `exec_command`: one shell command, waited for up to its yield and then left running in the background.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use openoxide_display::quote_path;
 use openoxide_llm::ToolSpec;
-use openoxide_sandbox::{CommandSpec, ExitStatus, SandboxMode, SandboxPolicy, WaitOutcome, Workspace};
+use openoxide_sandbox::{ExitStatus, SandboxMode, WaitOutcome, Workspace};
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::args::Args;
+use super::env::{Files, WantedCommand};
 use super::output::{Capture, StopFlag, bytes_of, truncate};
-use super::reading::{self, NoAnswer};
-use super::{Plan, ToolContext, apply_patch};
+use super::reading::NoAnswer;
+use super::{PreparedCall, ToolAccess, ToolEnv, apply_patch};
 use crate::approvals::Question;
 use crate::runner::Running;
-use crate::turn::step::{CallOutcome, Prepared};
+use crate::turn::step::{CallOutcome, Prepared, ToolCall};
 use crate::{ApprovalAction, ApprovalPolicy, ItemStatus, Request, RuleDecision, TurnItemKind, decide};
 
 /// Its name.
-pub(super) const NAME: &str = "exec_command";
+const NAME: &str = "exec_command";
 
 /// Bytes of output kept of one command.
 pub(super) const CAPTURE_LIMIT: usize = 1 << 20;
@@ -31,7 +33,7 @@ const MIN_YIELD_MS: u64 = 250;
 const MAX_YIELD_MS: u64 = 30_000;
 
 /// What is offered to the model.
-pub(super) fn spec() -> ToolSpec {
+fn spec() -> ToolSpec {
     ToolSpec::Function {
         name: NAME.to_owned(),
         description: "Runs a shell command and returns its exit code and output. A command that runs longer than \
@@ -55,9 +57,30 @@ pub(super) fn spec() -> ToolSpec {
     }
 }
 
+/// See the module.
+pub(super) struct Tool;
+
+impl super::Tool for Tool {
+    fn spec(&self) -> ToolSpec {
+        spec()
+    }
+
+    fn access(&self) -> ToolAccess {
+        ToolAccess::Query
+    }
+
+    fn gives_pictures(&self) -> bool {
+        false
+    }
+
+    fn parse(&self, env: &ToolEnv, call: &ToolCall) -> Result<Box<dyn PreparedCall>, String> {
+        parse(env, &mut Args::parse(&call.input)?)
+    }
+}
+
 /// A command whose arguments are understood.
 #[derive(Debug, Clone)]
-pub(crate) struct ExecCommand {
+struct ExecCommand {
     argv: Vec<String>,
     cwd: PathBuf,
     tty: bool,
@@ -68,13 +91,13 @@ pub(crate) struct ExecCommand {
 }
 
 /// Understands a call: a command, or a patch written as one.
-pub(super) fn plan(context: &ToolContext, args: &mut Args) -> Result<Plan, String> {
+fn parse(env: &ToolEnv, args: &mut Args) -> Result<Box<dyn PreparedCall>, String> {
     let command = args.text("cmd")?;
     let workdir = args.optional_text("workdir")?.unwrap_or_default();
-    let cwd = context.resolve(&workdir);
+    let cwd = env.resolve(&workdir);
     if let Some(patch) = openoxide_apply_patch::extract_from_shell(&command) {
         let root = patch.workdir.map_or_else(|| cwd.clone(), |directory| cwd.join(directory));
-        return apply_patch::ApplyPatch::at(root, &patch.patch).map(Plan::Patch);
+        return Ok(Box::new(apply_patch::ApplyPatch::at(root, &patch.patch)?));
     }
     let escalated = match args.optional_text("sandbox_permissions")?.as_deref() {
         None | Some("use_default") => false,
@@ -83,11 +106,11 @@ pub(super) fn plan(context: &ToolContext, args: &mut Args) -> Result<Plan, Strin
             return Err(format!("`sandbox_permissions` must be `use_default` or `require_escalated`, not `{other}`."));
         }
     };
-    let shell = context.thread.core.shell.name();
+    let shell = env.shell();
     let flag = if args.flag("login")? { "-lc" } else { "-c" };
     let wait_ms = args.optional_number("yield_time_ms")?.unwrap_or(DEFAULT_YIELD_MS);
-    let limit = context.output_limit();
-    Ok(Plan::Exec(ExecCommand {
+    let limit = env.output_limit();
+    Ok(Box::new(ExecCommand {
         argv: vec![shell.to_owned(), flag.to_owned(), command],
         cwd,
         tty: args.flag("tty")?,
@@ -117,16 +140,29 @@ fn sign_of_sandbox(text: &str) -> Option<&'static str> {
     SIGNS.into_iter().find(|sign| text.contains(sign))
 }
 
-impl ExecCommand {
-    /// Lets it run without the sandbox.
-    pub(super) fn leave_sandbox(&mut self) {
-        self.escalated = true;
+impl PreparedCall for ExecCommand {
+    fn prepare<'a>(&'a mut self, env: &'a ToolEnv) -> BoxFuture<'a, Prepared> {
+        std::future::ready(self.prepared(env)).boxed()
     }
 
+    fn run(self: Box<Self>, env: ToolEnv, item_id: u64) -> BoxFuture<'static, CallOutcome> {
+        self.start_and_follow(env, item_id).boxed()
+    }
+
+    fn again(&self) -> Box<dyn PreparedCall> {
+        Box::new(self.clone())
+    }
+
+    fn leave_sandbox(&mut self) {
+        self.escalated = true;
+    }
+}
+
+impl ExecCommand {
     /// What it shows, and what a person may have to decide.
-    pub(super) fn prepared(&self, context: &ToolContext) -> Prepared {
+    fn prepared(&self, env: &ToolEnv) -> Prepared {
         Prepared::Ready {
-            item: self.item(context, None, String::new(), Duration::ZERO, ItemStatus::InProgress),
+            item: self.item(env, None, String::new(), Duration::ZERO, ItemStatus::InProgress),
             question: Some(Question {
                 action: ApprovalAction::Command { argv: self.argv.clone(), cwd: self.cwd.clone() },
                 leaves_sandbox: self.escalated,
@@ -137,60 +173,49 @@ impl ExecCommand {
     }
 
     /// Starts the command and follows it for the time given.
-    pub(super) async fn run(self, context: ToolContext, item_id: u64) -> CallOutcome {
+    async fn start_and_follow(self, env: ToolEnv, item_id: u64) -> CallOutcome {
         let began = Instant::now();
-        let thread = &context.thread;
         let not_started = |why: String| {
-            let item = self.item(&context, None, String::new(), began.elapsed(), ItemStatus::Failed);
+            let item = self.item(&env, None, String::new(), began.elapsed(), ItemStatus::Failed);
             CallOutcome::plain(format!("The command could not be started: {why}."), item)
         };
-        let turn_to_start = Arc::clone(&context.starts).lock_owned().await;
-        let Place { workspace, temporary } = match place(&context, self.cwd.clone()).await {
+        let turn_to_start = env.turn_to_start().await;
+        let Place { workspace, temporary } = match place(&env, self.cwd.clone()).await {
             Ok(place) => place,
             Err(why) => return not_started(why),
         };
-        let mut env = thread.core.config.child_env.clone();
-        env.extend(temporary.clone().map(|path| (OsString::from("TMPDIR"), path.into_os_string())));
-        let policy = if self.escalated { SandboxPolicy::full_access() } else { thread.sandbox_policy() };
-        let spec = CommandSpec {
+        let mode = env.command_mode(self.escalated);
+        if mode != SandboxMode::ReadOnly && !self.only_reads() {
+            env.look_before().await;
+        }
+        let starting = env.spawn(WantedCommand {
             argv: self.argv.clone(),
             cwd: self.cwd.clone(),
-            env,
             tty: self.tty,
-            policy: SandboxPolicy { temporary, ..policy },
+            escalated: self.escalated,
+            temporary,
             output_limit: CAPTURE_LIMIT,
-            thread_marker: Some(thread.id().to_string()),
-        };
-        let confined = spec.policy.mode != SandboxMode::DangerFullAccess;
-        if spec.policy.mode != SandboxMode::ReadOnly && !self.only_reads() {
-            context.look_before().await;
-        }
-        let starting = thread.core.runner.spawn(spec);
+        });
         drop(turn_to_start);
         let command = match starting.await {
             Ok(command) => command,
             Err(why) => return not_started(why),
         };
-        let session = thread.sessions.add(
-            Arc::clone(&command),
-            self.argv.clone(),
-            self.cwd.clone(),
-            confined,
-            context.turn_id,
-            workspace,
-        );
+        let (commands, confined) = (env.commands(), mode != SandboxMode::DangerFullAccess);
+        let session =
+            commands.add(Arc::clone(&command), self.argv.clone(), self.cwd.clone(), confined, env.turn_id(), workspace);
         let mut capture = Capture::new(CAPTURE_LIMIT);
-        let exit = follow(&*command, self.wait, &mut capture, |delta| context.emit_delta(item_id, delta)).await;
+        let exit = follow(&*command, self.wait, &mut capture, |delta| env.emit_delta(item_id, delta)).await;
         let text = capture.text();
         let took = began.elapsed();
         let (head, code, status) = match exit {
             Some(exit) => {
-                thread.sessions.exited(session);
+                commands.exited(session);
                 let status = if exit.code == Some(0) { ItemStatus::Completed } else { ItemStatus::Failed };
                 (exit_line(exit), Some(exit_code(exit)), status)
             }
             None => {
-                let ended = thread.sessions.leave(session);
+                let ended = commands.leave(session);
                 let mut head = format!("still running, session_id: {session}");
                 if let Some(ended) = ended {
                     head.push_str(&format!(
@@ -200,7 +225,7 @@ impl ExecCommand {
                 (head, None, ItemStatus::InProgress)
             }
         };
-        let asks_after = confined && thread.config().approval_policy == ApprovalPolicy::OnFailure;
+        let asks_after = confined && env.approval_policy() == ApprovalPolicy::OnFailure;
         let sign = code.filter(|code| asks_after && *code != 0).and_then(|_| sign_of_sandbox(&text));
         let again = sign.map(|sign| {
             Box::new(Question {
@@ -210,7 +235,7 @@ impl ExecCommand {
             })
         });
         let output = report(&head, took, &text, self.max_output_bytes);
-        CallOutcome { output, item: self.item(&context, code, text, took, status), plan: None, image: None, again }
+        CallOutcome { output, item: self.item(&env, code, text, took, status), plan: None, image: None, again }
     }
 
     /// Whether the command is known to change nothing.
@@ -221,14 +246,14 @@ impl ExecCommand {
 
     fn item(
         &self,
-        context: &ToolContext,
+        env: &ToolEnv,
         exit_code: Option<i32>,
         output: String,
         took: Duration,
         status: ItemStatus,
     ) -> TurnItemKind {
         TurnItemKind::Command {
-            call_id: context.call_id.clone(),
+            call_id: env.call_id().to_owned(),
             argv: self.argv.clone(),
             cwd: self.cwd.clone(),
             exit_code,
@@ -246,17 +271,15 @@ struct Place {
 }
 
 /// Opens the thread's directory once more and sees to its temporary one, on a thread for that.
-async fn place(context: &ToolContext, cwd: PathBuf) -> Result<Place, String> {
-    let thread = Arc::clone(&context.thread);
-    let work = move |_: &StopFlag| {
-        let workspace = thread.hold_directory().map_err(|error| error.to_string())?;
+async fn place(env: &ToolEnv, cwd: PathBuf) -> Result<Place, String> {
+    let work = move |files: &Files, _: &StopFlag| {
+        let workspace = files.hold_directory().map_err(|error| error.to_string())?;
         if !cwd.is_dir() {
             return Err(format!("`workdir` {} is not an existing directory", quote_path(&cwd)));
         }
-        let temporary = thread.temporary_directory().map_err(|error| error.to_string())?;
-        Ok(Place { workspace, temporary })
+        Ok(Place { workspace, temporary: files.temporary_directory()? })
     };
-    match reading::blocking(&context.thread, work).await {
+    match env.blocking(work).await {
         Ok(place) => place,
         Err(NoAnswer::Failed) => Err("looking at its directory failed inside".to_owned()),
         Err(NoAnswer::Late) => Err("its directory does not answer".to_owned()),

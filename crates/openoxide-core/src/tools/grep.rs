@@ -3,6 +3,8 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::sinks::Lossy;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
@@ -13,13 +15,14 @@ use serde_json::json;
 
 use super::args::Args;
 use super::output::StopFlag;
-use super::{ToolContext, reading};
+use super::{PreparedCall, ToolAccess, ToolEnv, reading, ready};
 use crate::diff::relative;
 use crate::files::walk::{Choice, Walk};
 use crate::files::{FileView, Opened, OpenedDirectory, OpenedFile, repository};
+use crate::turn::step::{CallOutcome, Prepared, ToolCall};
 
 /// Its name.
-pub(super) const NAME: &str = "grep";
+const NAME: &str = "grep";
 
 const DEFAULT_RESULTS: u64 = 100;
 const MAX_RESULTS: u64 = 2000;
@@ -31,7 +34,7 @@ const MAX_HEAP: usize = 16 << 20;
 const MAX_NAMED: usize = 5;
 
 /// What is offered to the model.
-pub(super) fn spec() -> ToolSpec {
+fn spec() -> ToolSpec {
     ToolSpec::Function {
         name: NAME.to_owned(),
         description:
@@ -52,9 +55,30 @@ pub(super) fn spec() -> ToolSpec {
     }
 }
 
+/// See the module.
+pub(super) struct Tool;
+
+impl super::Tool for Tool {
+    fn spec(&self) -> ToolSpec {
+        spec()
+    }
+
+    fn access(&self) -> ToolAccess {
+        ToolAccess::Read
+    }
+
+    fn gives_pictures(&self) -> bool {
+        false
+    }
+
+    fn parse(&self, env: &ToolEnv, call: &ToolCall) -> Result<Box<dyn PreparedCall>, String> {
+        Ok(Box::new(Grep::new(env, &mut Args::parse(&call.input)?)?))
+    }
+}
+
 /// A call whose arguments are understood.
 #[derive(Debug, Clone)]
-pub(crate) struct Grep {
+struct Grep {
     pattern: String,
     shown: String,
     path: PathBuf,
@@ -63,29 +87,44 @@ pub(crate) struct Grep {
     max_results: u64,
 }
 
+impl PreparedCall for Grep {
+    fn prepare<'a>(&'a mut self, env: &'a ToolEnv) -> BoxFuture<'a, Prepared> {
+        ready(env, NAME, self.summary())
+    }
+
+    fn run(self: Box<Self>, env: ToolEnv, _: u64) -> BoxFuture<'static, CallOutcome> {
+        let summary = self.summary();
+        reading::run(env, NAME, summary, move |view, stop| self.search(view, stop)).boxed()
+    }
+
+    fn again(&self) -> Box<dyn PreparedCall> {
+        Box::new(self.clone())
+    }
+}
+
 impl Grep {
     /// Understands a call.
-    pub(super) fn new(context: &ToolContext, args: &mut Args) -> Result<Self, String> {
+    fn new(env: &ToolEnv, args: &mut Args) -> Result<Self, String> {
         let pattern = args.text("pattern")?;
         let shown =
             args.optional_text("path")?.filter(|path| !path.trim().is_empty()).unwrap_or_else(|| ".".to_owned());
         Ok(Self {
             pattern,
-            path: context.resolve(&shown),
+            path: env.resolve(&shown),
             shown,
-            root: context.thread.config().cwd.clone(),
+            root: env.cwd().to_owned(),
             include: args.optional_text("include")?.filter(|glob| !glob.trim().is_empty()),
             max_results: args.optional_number("max_results")?.unwrap_or(DEFAULT_RESULTS).clamp(1, MAX_RESULTS),
         })
     }
 
     /// What it shows.
-    pub(super) fn summary(&self) -> String {
+    fn summary(&self) -> String {
         format!("searching for {}", crate::approvals::visible(&self.pattern))
     }
 
     /// Searches, until there are enough results, nobody waits for them, or the time is over.
-    pub(super) fn run(&self, view: &FileView, stop: &StopFlag) -> Result<String, String> {
+    fn search(&self, view: &FileView, stop: &StopFlag) -> Result<String, String> {
         let matcher = RegexMatcherBuilder::new()
             .line_terminator(Some(b'\n'))
             .build(&self.pattern)
@@ -247,7 +286,7 @@ mod tests {
         let root = view.workspace().path().to_owned();
         let (pattern, include) = (pattern.into(), include.map(Into::into));
         Grep { pattern, shown: ".".into(), path: root.join("."), root, include, max_results }
-            .run(&view, &StopFlag::default())
+            .search(&view, &StopFlag::default())
     }
 
     #[test]
@@ -303,6 +342,6 @@ mod tests {
             include: None,
             max_results: 1,
         };
-        assert!(grep.run(&view, &stop).unwrap().starts_with("[stopped after"));
+        assert!(grep.search(&view, &stop).unwrap().starts_with("[stopped after"));
     }
 }

@@ -2,17 +2,20 @@
 
 use std::path::PathBuf;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use openoxide_display::quote_path;
 use openoxide_llm::ToolSpec;
 use serde_json::json;
 
 use super::args::Args;
 use super::output::StopFlag;
-use super::{ToolContext, reading};
+use super::{PreparedCall, ToolAccess, ToolEnv, reading, ready};
 use crate::files::{EntryKind, FileView, OpenError, Opened, OpenedDirectory};
+use crate::turn::step::{CallOutcome, Prepared, ToolCall};
 
 /// Its name.
-pub(super) const NAME: &str = "list_dir";
+const NAME: &str = "list_dir";
 
 const DEFAULT_DEPTH: u64 = 2;
 const MAX_DEPTH: u64 = 20;
@@ -20,7 +23,7 @@ const DEFAULT_ENTRIES: u64 = 200;
 const MAX_ENTRIES: u64 = 5000;
 
 /// What is offered to the model.
-pub(super) fn spec() -> ToolSpec {
+fn spec() -> ToolSpec {
     ToolSpec::Function {
         name: NAME.to_owned(),
         description: "Lists a directory, sorted; directories end with `/`, symbolic links with `@`.".to_owned(),
@@ -36,22 +39,58 @@ pub(super) fn spec() -> ToolSpec {
     }
 }
 
+/// See the module.
+pub(super) struct Tool;
+
+impl super::Tool for Tool {
+    fn spec(&self) -> ToolSpec {
+        spec()
+    }
+
+    fn access(&self) -> ToolAccess {
+        ToolAccess::Read
+    }
+
+    fn gives_pictures(&self) -> bool {
+        false
+    }
+
+    fn parse(&self, env: &ToolEnv, call: &ToolCall) -> Result<Box<dyn PreparedCall>, String> {
+        Ok(Box::new(ListDir::new(env, &mut Args::parse(&call.input)?)?))
+    }
+}
+
 /// A call whose arguments are understood.
 #[derive(Debug, Clone)]
-pub(crate) struct ListDir {
+struct ListDir {
     shown: String,
     path: PathBuf,
     depth: u64,
     max_entries: u64,
 }
 
+impl PreparedCall for ListDir {
+    fn prepare<'a>(&'a mut self, env: &'a ToolEnv) -> BoxFuture<'a, Prepared> {
+        ready(env, NAME, self.summary())
+    }
+
+    fn run(self: Box<Self>, env: ToolEnv, _: u64) -> BoxFuture<'static, CallOutcome> {
+        let summary = self.summary();
+        reading::run(env, NAME, summary, move |view, stop| self.read(view, stop)).boxed()
+    }
+
+    fn again(&self) -> Box<dyn PreparedCall> {
+        Box::new(self.clone())
+    }
+}
+
 impl ListDir {
     /// Understands a call.
-    pub(super) fn new(context: &ToolContext, args: &mut Args) -> Result<Self, String> {
+    fn new(env: &ToolEnv, args: &mut Args) -> Result<Self, String> {
         let shown =
             args.optional_text("path")?.filter(|path| !path.trim().is_empty()).unwrap_or_else(|| ".".to_owned());
         Ok(Self {
-            path: context.resolve(&shown),
+            path: env.resolve(&shown),
             shown,
             depth: args.optional_number("depth")?.unwrap_or(DEFAULT_DEPTH).clamp(1, MAX_DEPTH),
             max_entries: args.optional_number("max_entries")?.unwrap_or(DEFAULT_ENTRIES).clamp(1, MAX_ENTRIES),
@@ -59,12 +98,12 @@ impl ListDir {
     }
 
     /// What it shows.
-    pub(super) fn summary(&self) -> String {
+    fn summary(&self) -> String {
         format!("listing {}", self.shown)
     }
 
     /// Lists.
-    pub(super) fn run(&self, view: &FileView, stop: &StopFlag) -> Result<String, String> {
+    fn read(&self, view: &FileView, stop: &StopFlag) -> Result<String, String> {
         let root = view.open_directory(&self.path).map_err(|error| match error {
             OpenError::NotFound => format!("There is no directory {}.", self.shown),
             OpenError::NotDirectory => format!("{} is a file; use `read_file`.", self.shown),
@@ -145,7 +184,7 @@ mod tests {
         let view = reading::tests::view(root.path(), &["b/c/d"]);
         let list = |shown: &str, depth, max_entries| {
             let path = view.workspace().path().join(shown);
-            ListDir { shown: shown.into(), path, depth, max_entries }.run(&view, &StopFlag::default())
+            ListDir { shown: shown.into(), path, depth, max_entries }.read(&view, &StopFlag::default())
         };
         assert_eq!(list(".", 2, 100).unwrap(), "a.txt\nb/\n  c/\n  x\n");
         assert!(list(".", 3, 100).unwrap().contains("    d/\n"));

@@ -3,16 +3,19 @@
 use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use openoxide_llm::ToolSpec;
 use serde_json::json;
 
-use super::ToolContext;
 use super::args::Args;
 use super::reading::refusal;
+use super::{PreparedCall, ToolAccess, ToolEnv, reading, ready};
 use crate::files::{FileView, OpenError};
+use crate::turn::step::{CallOutcome, Prepared, ToolCall};
 
 /// Its name.
-pub(super) const NAME: &str = "read_file";
+const NAME: &str = "read_file";
 
 const DEFAULT_LIMIT: u64 = 2000;
 /// A longer line is cut.
@@ -21,7 +24,7 @@ const MAX_LINE_BYTES: usize = 2000;
 const PROBE_BYTES: usize = 8192;
 
 /// What is offered to the model.
-pub(super) fn spec() -> ToolSpec {
+fn spec() -> ToolSpec {
     ToolSpec::Function {
         name: NAME.to_owned(),
         description: "Reads lines of a text file. Each line is returned as `L<number>: text`.".to_owned(),
@@ -38,9 +41,30 @@ pub(super) fn spec() -> ToolSpec {
     }
 }
 
+/// See the module.
+pub(super) struct Tool;
+
+impl super::Tool for Tool {
+    fn spec(&self) -> ToolSpec {
+        spec()
+    }
+
+    fn access(&self) -> ToolAccess {
+        ToolAccess::Read
+    }
+
+    fn gives_pictures(&self) -> bool {
+        false
+    }
+
+    fn parse(&self, env: &ToolEnv, call: &ToolCall) -> Result<Box<dyn PreparedCall>, String> {
+        Ok(Box::new(ReadFile::new(env, &mut Args::parse(&call.input)?)?))
+    }
+}
+
 /// A call whose arguments are understood.
 #[derive(Debug, Clone)]
-pub(crate) struct ReadFile {
+struct ReadFile {
     shown: String,
     path: PathBuf,
     offset: u64,
@@ -48,9 +72,24 @@ pub(crate) struct ReadFile {
     max_bytes: usize,
 }
 
+impl PreparedCall for ReadFile {
+    fn prepare<'a>(&'a mut self, env: &'a ToolEnv) -> BoxFuture<'a, Prepared> {
+        ready(env, NAME, self.summary())
+    }
+
+    fn run(self: Box<Self>, env: ToolEnv, _: u64) -> BoxFuture<'static, CallOutcome> {
+        let summary = self.summary();
+        reading::run(env, NAME, summary, move |view, _| self.read(view)).boxed()
+    }
+
+    fn again(&self) -> Box<dyn PreparedCall> {
+        Box::new(self.clone())
+    }
+}
+
 impl ReadFile {
     /// Understands a call.
-    pub(super) fn new(context: &ToolContext, args: &mut Args) -> Result<Self, String> {
+    fn new(env: &ToolEnv, args: &mut Args) -> Result<Self, String> {
         let shown = args.text("path")?;
         let offset = args.optional_number("offset")?.unwrap_or(1);
         if offset == 0 {
@@ -60,16 +99,16 @@ impl ReadFile {
         if limit == 0 {
             return Err("`limit` must be at least 1.".to_owned());
         }
-        Ok(Self { path: context.resolve(&shown), shown, offset, limit, max_bytes: context.output_limit() })
+        Ok(Self { path: env.resolve(&shown), shown, offset, limit, max_bytes: env.output_limit() })
     }
 
     /// What it shows.
-    pub(super) fn summary(&self) -> String {
+    fn summary(&self) -> String {
         format!("reading {}", self.shown)
     }
 
     /// Reads.
-    pub(super) fn run(&self, view: &FileView) -> Result<String, String> {
+    fn read(&self, view: &FileView) -> Result<String, String> {
         let failed = |error: io::Error| format!("{} cannot be read: {error}.", self.shown);
         let file = view.open_file(&self.path).map_err(|error| match error {
             OpenError::IsDirectory => format!("{} is a directory; use `list_dir`.", self.shown),
@@ -153,7 +192,7 @@ mod tests {
         let path = directory.path().join("f");
         std::fs::write(&path, content).unwrap();
         let view = reading::tests::view(directory.path(), &[]);
-        ReadFile { shown: "f".into(), path, offset, limit, max_bytes }.run(&view)
+        ReadFile { shown: "f".into(), path, offset, limit, max_bytes }.read(&view)
     }
 
     #[test]
@@ -170,7 +209,7 @@ mod tests {
         assert_eq!(read(b"\x7fELF\0\0", 1, 2, 1000).unwrap_err(), "f is not text; it has 6 bytes.");
         let missing = ReadFile { shown: "x".into(), path: "/nowhere/x".into(), offset: 1, limit: 1, max_bytes: 9 };
         let view = reading::tests::view(Path::new("/"), &[]);
-        assert_eq!(missing.run(&view).unwrap_err(), "There is no file x.");
+        assert_eq!(missing.read(&view).unwrap_err(), "There is no file x.");
     }
 
     #[test]

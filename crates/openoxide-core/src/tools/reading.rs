@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use super::ToolContext;
+use super::ToolEnv;
 use super::output::{StopFlag, truncate};
 use crate::directory::Reader;
 use crate::events::lock;
@@ -81,30 +81,29 @@ pub(crate) async fn blocking<T: Send + 'static>(
 
 /// Runs a reading tool. The work gets what the thread may read, and says in a sentence what is wrong.
 pub(super) async fn run(
-    context: ToolContext,
+    env: ToolEnv,
     name: &'static str,
     summary: String,
     work: impl FnOnce(&FileView, &StopFlag) -> Result<String, String> + Send + 'static,
 ) -> CallOutcome {
-    let limit = context.output_limit();
-    let (text, status) = match with_view(&context, name, Reader::Tool, work).await {
+    let limit = env.output_limit();
+    let (text, status) = match with_view(&env, name, Reader::Tool, work).await {
         Ok(text) => (text, ItemStatus::Completed),
         Err(text) => (text, ItemStatus::Failed),
     };
-    CallOutcome::plain(truncate(&text, limit), context.tool_item(name, summary, status))
+    CallOutcome::plain(truncate(&text, limit), env.tool_item(name, summary, status))
 }
 
 /// The same, for work that gives something else than text.
 pub(super) async fn with_view<T: Send + 'static>(
-    context: &ToolContext,
+    env: &ToolEnv,
     name: &str,
     reader: Reader,
     work: impl FnOnce(&FileView, &StopFlag) -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
-    let thread = Arc::clone(&context.thread);
-    let done = blocking(&context.thread, move |stop| {
-        let workspace = thread.hold_directory().map_err(|error| format!("{error}."))?;
-        work(&thread.view(workspace, reader), stop)
+    let done = env.blocking(move |files, stop| {
+        let view = files.view(reader).map_err(|error| format!("{error}."))?;
+        work(&view, stop)
     });
     match done.await {
         Ok(done) => done,

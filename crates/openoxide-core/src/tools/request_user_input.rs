@@ -2,17 +2,19 @@
 
 use std::collections::HashSet;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use openoxide_llm::ToolSpec;
 use serde_json::json;
 
-use super::ToolContext;
 use super::args::Args;
+use super::{PreparedCall, ToolAccess, ToolEnv};
 use crate::approvals::Question;
-use crate::turn::step::{CallOutcome, Prepared};
+use crate::turn::step::{CallOutcome, Prepared, ToolCall};
 use crate::{ApprovalAction, ItemStatus, UserQuestion};
 
 /// Its name.
-pub(super) const NAME: &str = "request_user_input";
+const NAME: &str = "request_user_input";
 /// Questions of one call.
 const MOST: usize = 3;
 /// Options of one question.
@@ -21,7 +23,7 @@ const MOST_OPTIONS: usize = 6;
 const LONGEST: usize = 500;
 
 /// What is offered to the model.
-pub(super) fn spec() -> ToolSpec {
+fn spec() -> ToolSpec {
     ToolSpec::Function {
         name: NAME.to_owned(),
         description: "Asks the person 1 to 3 short questions and waits for the answers. For what only they can decide and what \
@@ -65,15 +67,36 @@ pub(super) fn spec() -> ToolSpec {
     }
 }
 
+/// See the module.
+pub(super) struct Tool;
+
+impl super::Tool for Tool {
+    fn spec(&self) -> ToolSpec {
+        spec()
+    }
+
+    fn access(&self) -> ToolAccess {
+        ToolAccess::Full
+    }
+
+    fn gives_pictures(&self) -> bool {
+        false
+    }
+
+    fn parse(&self, _: &ToolEnv, call: &ToolCall) -> Result<Box<dyn PreparedCall>, String> {
+        Ok(Box::new(RequestUserInput::new(&mut Args::parse(&call.input)?)?))
+    }
+}
+
 /// A call whose arguments are understood.
 #[derive(Debug, Clone)]
-pub(crate) struct RequestUserInput {
+struct RequestUserInput {
     questions: Vec<UserQuestion>,
 }
 
 impl RequestUserInput {
     /// Understands a call.
-    pub(super) fn new(args: &mut Args) -> Result<Self, String> {
+    fn new(args: &mut Args) -> Result<Self, String> {
         let given = args.take("questions").ok_or("`questions` is missing; give a list of {id, question, options}.")?;
         let questions: Vec<UserQuestion> = serde_json::from_value(given)
             .map_err(|error| format!("`questions` must be a list of {{id, question, options}} ({error})."))?;
@@ -104,22 +127,30 @@ impl RequestUserInput {
         let first = self.questions.first().map_or("", |first| first.question.as_str());
         format!("asking: {first}")
     }
+}
 
+impl PreparedCall for RequestUserInput {
     /// The question whose answer is the call's output.
-    pub(super) fn prepared(&self, context: &ToolContext) -> Prepared {
+    fn prepare<'a>(&'a mut self, env: &'a ToolEnv) -> BoxFuture<'a, Prepared> {
         let action = ApprovalAction::UserInput { questions: self.questions.clone() };
-        Prepared::Ready {
-            item: context.tool_item(NAME, self.summary(), ItemStatus::InProgress),
+        std::future::ready(Prepared::Ready {
+            item: env.tool_item(NAME, self.summary(), ItemStatus::InProgress),
             // Nobody's strategy answers for the person.
             question: Some(Question { action, leaves_sandbox: true, justification: None }),
             exclusive: false,
-        }
+        })
+        .boxed()
     }
 
     /// Reached only where an answer was taken for a permission: it says nothing.
-    pub(super) fn run(self, context: &ToolContext) -> CallOutcome {
-        let item = context.tool_item(NAME, self.summary(), ItemStatus::Completed);
-        CallOutcome::plain("The person sent the form back empty. Decide, and say how.".to_owned(), item)
+    fn run(self: Box<Self>, env: ToolEnv, _: u64) -> BoxFuture<'static, CallOutcome> {
+        let item = env.tool_item(NAME, self.summary(), ItemStatus::Completed);
+        let text = "The person sent the form back empty. Decide, and say how.".to_owned();
+        std::future::ready(CallOutcome::plain(text, item)).boxed()
+    }
+
+    fn again(&self) -> Box<dyn PreparedCall> {
+        Box::new(self.clone())
     }
 }
 

@@ -1,18 +1,23 @@
 //! `update_plan`: the model's own list of steps, told to whoever watches.
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use openoxide_llm::ToolSpec;
 use serde_json::json;
 
-use super::ToolContext;
 use super::args::Args;
-use crate::turn::step::CallOutcome;
+use super::{PreparedCall, ToolAccess, ToolEnv, ready};
+use crate::turn::step::{CallOutcome, Prepared, ToolCall};
 use crate::{ItemStatus, PlanStatus, PlanStep};
 
 /// Its name.
-pub(super) const NAME: &str = "update_plan";
+const NAME: &str = "update_plan";
+
+/// What a call of it shows.
+const SUMMARY: &str = "updating the plan";
 
 /// What is offered to the model.
-pub(super) fn spec() -> ToolSpec {
+fn spec() -> ToolSpec {
     ToolSpec::Function {
         name: NAME.to_owned(),
         description: "Sets the plan of a task of several steps. At most one step is in progress.".to_owned(),
@@ -40,15 +45,36 @@ pub(super) fn spec() -> ToolSpec {
     }
 }
 
+/// See the module.
+pub(super) struct Tool;
+
+impl super::Tool for Tool {
+    fn spec(&self) -> ToolSpec {
+        spec()
+    }
+
+    fn access(&self) -> ToolAccess {
+        ToolAccess::Read
+    }
+
+    fn gives_pictures(&self) -> bool {
+        false
+    }
+
+    fn parse(&self, _: &ToolEnv, call: &ToolCall) -> Result<Box<dyn PreparedCall>, String> {
+        Ok(Box::new(UpdatePlan::new(&mut Args::parse(&call.input)?)?))
+    }
+}
+
 /// A call whose arguments are understood.
 #[derive(Debug, Clone)]
-pub(crate) struct UpdatePlan {
+struct UpdatePlan {
     steps: Vec<PlanStep>,
 }
 
 impl UpdatePlan {
     /// Understands a call.
-    pub(super) fn new(args: &mut Args) -> Result<Self, String> {
+    fn new(args: &mut Args) -> Result<Self, String> {
         let plan = args.take("plan").ok_or("`plan` is missing; give a list of {step, status}.")?;
         let steps: Vec<PlanStep> = serde_json::from_value(plan).map_err(|error| {
             format!(
@@ -60,15 +86,20 @@ impl UpdatePlan {
         }
         Ok(Self { steps })
     }
+}
 
-    /// Sets the plan.
-    pub(super) fn run(self, context: &ToolContext) -> CallOutcome {
-        CallOutcome {
-            output: "The plan is set.".to_owned(),
-            item: context.tool_item(NAME, "updating the plan".to_owned(), ItemStatus::Completed),
-            plan: Some(self.steps),
-            image: None,
-            again: None,
-        }
+impl PreparedCall for UpdatePlan {
+    fn prepare<'a>(&'a mut self, env: &'a ToolEnv) -> BoxFuture<'a, Prepared> {
+        ready(env, NAME, SUMMARY.to_owned())
+    }
+
+    fn run(self: Box<Self>, env: ToolEnv, _: u64) -> BoxFuture<'static, CallOutcome> {
+        let item = env.tool_item(NAME, SUMMARY.to_owned(), ItemStatus::Completed);
+        let outcome = CallOutcome::plain("The plan is set.".to_owned(), item);
+        std::future::ready(CallOutcome { plan: Some(self.steps), ..outcome }).boxed()
+    }
+
+    fn again(&self) -> Box<dyn PreparedCall> {
+        Box::new(self.clone())
     }
 }

@@ -1,28 +1,29 @@
 //! `view_image`: gives the model a picture from a file. Offered to models that take pictures.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use base64::Engine as _;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use openoxide_llm::{HistoryItem, ToolSpec};
 use serde_json::json;
 
 use super::args::Args;
-use super::{ToolContext, reading};
+use super::{PreparedCall, ToolAccess, ToolEnv, reading, ready};
 use crate::ItemStatus;
 use crate::directory::Reader;
 use crate::files::FileView;
 use crate::turn::PictureRoom;
-use crate::turn::step::CallOutcome;
+use crate::turn::step::{CallOutcome, Prepared, ToolCall};
 
 /// Its name.
-pub(super) const NAME: &str = "view_image";
+const NAME: &str = "view_image";
 
 /// The largest file. Providers refuse what is larger than about this, once it is written as text.
 const MAX_BYTES: u64 = 5 << 20;
 
 /// What is offered to the model.
-pub(super) fn spec() -> ToolSpec {
+fn spec() -> ToolSpec {
     ToolSpec::Function {
         name: NAME.to_owned(),
         description: "Shows you a picture: a PNG, JPEG, GIF or WebP file of at most 5 MiB.".to_owned(),
@@ -35,38 +36,70 @@ pub(super) fn spec() -> ToolSpec {
     }
 }
 
+/// See the module.
+pub(super) struct Tool;
+
+impl super::Tool for Tool {
+    fn spec(&self) -> ToolSpec {
+        spec()
+    }
+
+    fn access(&self) -> ToolAccess {
+        ToolAccess::Read
+    }
+
+    fn gives_pictures(&self) -> bool {
+        true
+    }
+
+    fn parse(&self, env: &ToolEnv, call: &ToolCall) -> Result<Box<dyn PreparedCall>, String> {
+        Ok(Box::new(ViewImage::new(env, &mut Args::parse(&call.input)?)?))
+    }
+}
+
 /// A call whose arguments are understood.
 #[derive(Debug, Clone)]
-pub(crate) struct ViewImage {
+struct ViewImage {
     shown: String,
     path: PathBuf,
 }
 
 impl ViewImage {
     /// Understands a call.
-    pub(super) fn new(context: &ToolContext, args: &mut Args) -> Result<Self, String> {
+    fn new(env: &ToolEnv, args: &mut Args) -> Result<Self, String> {
         let shown = args.text("path")?;
-        Ok(Self { path: context.resolve(&shown), shown })
+        Ok(Self { path: env.resolve(&shown), shown })
     }
 
     /// What it shows.
-    pub(super) fn summary(&self) -> String {
+    fn summary(&self) -> String {
         format!("looking at {}", self.shown)
     }
+}
 
-    /// Reads the picture.
-    pub(super) async fn run(self, context: ToolContext) -> CallOutcome {
-        let summary = self.summary();
-        let room = Arc::clone(&context.pictures);
-        let read = move |view: &FileView, _: &_| read(view, &self.path, &self.shown, &room);
-        match reading::with_view(&context, NAME, Reader::Server, read).await {
-            Ok(image) => {
-                let item = context.tool_item(NAME, summary, ItemStatus::Completed);
-                let text = "The picture follows.".to_owned();
-                CallOutcome { image: Some(image), ..CallOutcome::plain(text, item) }
+impl PreparedCall for ViewImage {
+    fn prepare<'a>(&'a mut self, env: &'a ToolEnv) -> BoxFuture<'a, Prepared> {
+        ready(env, NAME, self.summary())
+    }
+
+    fn run(self: Box<Self>, env: ToolEnv, _: u64) -> BoxFuture<'static, CallOutcome> {
+        async move {
+            let (summary, room) = (self.summary(), env.pictures());
+            let read = move |view: &FileView, _: &_| read(view, &self.path, &self.shown, &room);
+            match reading::with_view(&env, NAME, Reader::Server, read).await {
+                Ok(image) => {
+                    let item = env.tool_item(NAME, summary, ItemStatus::Completed);
+                    let text = "The picture follows.".to_owned();
+                    CallOutcome { image: Some(image), ..CallOutcome::plain(text, item) }
+                }
+                Err(error) => CallOutcome::plain(error, env.tool_item(NAME, summary, ItemStatus::Failed)),
             }
-            Err(error) => CallOutcome::plain(error, context.tool_item(NAME, summary, ItemStatus::Failed)),
         }
+        .boxed()
+    }
+
+    fn again(&self) -> Box<dyn PreparedCall> {
+        Box::new(self.clone())
     }
 }
 

@@ -1,29 +1,32 @@
 //! `write_stdin`: goes on with a command that was left in the background: types into it, waits, reads what is new.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use openoxide_llm::ToolSpec;
 use openoxide_sandbox::SandboxMode;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::ToolContext;
 use super::args::Args;
 use super::exec_command::{CAPTURE_LIMIT, exit_line, follow, report};
 use super::output::{Capture, bytes_of};
+use super::{PreparedCall, ToolAccess, ToolEnv};
 use crate::approvals::Question;
-use crate::turn::step::{CallOutcome, Prepared};
+use crate::turn::step::{CallOutcome, Prepared, ToolCall};
 use crate::{ApprovalAction, ItemStatus, TurnItemKind};
 
 /// Its name.
-pub(super) const NAME: &str = "write_stdin";
+const NAME: &str = "write_stdin";
 
 const MIN_YIELD_MS: u64 = 250;
 const DEFAULT_POLL_MS: u64 = 5_000;
 const MAX_YIELD_MS: u64 = 300_000;
 
 /// What is offered to the model.
-pub(super) fn spec() -> ToolSpec {
+fn spec() -> ToolSpec {
     ToolSpec::Function {
         name: NAME.to_owned(),
         description: "Continues with a command that is still running: types into its terminal if it has one, waits, \
@@ -43,18 +46,54 @@ pub(super) fn spec() -> ToolSpec {
     }
 }
 
+/// See the module.
+pub(super) struct Tool;
+
+impl super::Tool for Tool {
+    fn spec(&self) -> ToolSpec {
+        spec()
+    }
+
+    fn access(&self) -> ToolAccess {
+        ToolAccess::Query
+    }
+
+    fn gives_pictures(&self) -> bool {
+        false
+    }
+
+    fn parse(&self, _: &ToolEnv, call: &ToolCall) -> Result<Box<dyn PreparedCall>, String> {
+        Ok(Box::new(WriteStdin::new(&mut Args::parse(&call.input)?)?))
+    }
+}
+
 /// A call whose arguments are understood.
 #[derive(Debug, Clone)]
-pub(crate) struct WriteStdin {
+struct WriteStdin {
     session: u64,
     chars: String,
     wait: Duration,
     max_tokens: Option<u64>,
 }
 
+impl PreparedCall for WriteStdin {
+    fn prepare<'a>(&'a mut self, env: &'a ToolEnv) -> BoxFuture<'a, Prepared> {
+        let (item, question) = (self.item(env, ItemStatus::InProgress), self.question(env));
+        std::future::ready(Prepared::Ready { item, question, exclusive: false }).boxed()
+    }
+
+    fn run(self: Box<Self>, env: ToolEnv, item_id: u64) -> BoxFuture<'static, CallOutcome> {
+        self.type_and_read(env, item_id).boxed()
+    }
+
+    fn again(&self) -> Box<dyn PreparedCall> {
+        Box::new(self.clone())
+    }
+}
+
 impl WriteStdin {
     /// Understands a call.
-    pub(super) fn new(args: &mut Args) -> Result<Self, String> {
+    fn new(args: &mut Args) -> Result<Self, String> {
         let session = args
             .optional_number("session_id")?
             .ok_or("`session_id` is missing; give the number that `exec_command` returned.")?;
@@ -69,36 +108,32 @@ impl WriteStdin {
         })
     }
 
-    /// What it shows. What is typed may be a command of its own (into a shell), so it is put up like one; keys that
+    /// What a person may have to decide. What is typed may be a command of its own (into a shell), so it is put up like one; keys that
     /// only end something are not.
-    pub(super) fn prepared(&self, context: &ToolContext) -> Prepared {
+    fn question(&self, env: &ToolEnv) -> Option<Question> {
         let only_ends = self.chars.chars().all(|c| matches!(c, '\u{3}' | '\u{4}'));
-        let is_outside = context.thread.sessions.background(self.session).is_some_and(|session| !session.confined);
-        let question = (!only_ends).then(|| Question {
+        let command = env.commands().background(self.session);
+        let is_outside = command.as_ref().is_some_and(|command| !command.confined);
+        (!only_ends).then(|| Question {
             action: ApprovalAction::Command {
                 argv: vec![NAME.to_owned(), self.session.to_string(), self.chars.clone()],
-                cwd: context
-                    .thread
-                    .sessions
-                    .background(self.session)
-                    .map_or_else(|| context.thread.config().cwd.clone(), |session| session.cwd),
+                cwd: command.map_or_else(|| env.cwd().to_owned(), |command| command.cwd),
             },
             // A shell that left the sandbox would run it there.
-            leaves_sandbox: is_outside && context.thread.config().sandbox != SandboxMode::DangerFullAccess,
+            leaves_sandbox: is_outside && env.sandbox() != SandboxMode::DangerFullAccess,
             justification: None,
-        });
-        Prepared::Ready { item: self.item(context, ItemStatus::InProgress), question, exclusive: false }
+        })
     }
 
     /// Types, waits and reads.
-    pub(super) async fn run(self, context: ToolContext, item_id: u64) -> CallOutcome {
+    async fn type_and_read(self, env: ToolEnv, item_id: u64) -> CallOutcome {
         let began = Instant::now();
-        let sessions = &context.thread.sessions;
+        let sessions = Arc::clone(env.commands());
         let Some(session) = sessions.background(self.session) else {
             let known = sessions.background_ids();
             let known: Vec<String> = known.iter().map(u64::to_string).collect();
             return self.failed(
-                &context,
+                &env,
                 format!(
                     "No command runs under session {}; running: {}.",
                     self.session,
@@ -110,7 +145,7 @@ impl WriteStdin {
             && let Err(error) = session.command.write_stdin(self.chars.as_bytes()).await
         {
             return self.failed(
-                &context,
+                &env,
                 format!(
                     "Nothing was typed into session {}: {error}. A command that is to be typed into is started with \
                  `tty: true`.",
@@ -119,7 +154,7 @@ impl WriteStdin {
             );
         }
         let mut capture = Capture::new(CAPTURE_LIMIT);
-        let exit = follow(&*session.command, self.wait, &mut capture, |delta| context.emit_delta(item_id, delta)).await;
+        let exit = follow(&*session.command, self.wait, &mut capture, |delta| env.emit_delta(item_id, delta)).await;
         let head = match exit {
             Some(exit) => {
                 sessions.exited(self.session);
@@ -127,28 +162,28 @@ impl WriteStdin {
             }
             None => format!("still running, session_id: {}", self.session),
         };
-        let limit = context.output_limit();
+        let limit = env.output_limit();
         let limit =
             self.max_tokens.map_or(limit, |tokens| limit.min(bytes_of(usize::try_from(tokens).unwrap_or(usize::MAX))));
         CallOutcome {
             output: report(&head, began.elapsed(), &capture.text(), limit),
-            item: self.item(&context, ItemStatus::Completed),
+            item: self.item(&env, ItemStatus::Completed),
             plan: None,
             image: None,
             again: None,
         }
     }
 
-    fn failed(&self, context: &ToolContext, output: String) -> CallOutcome {
-        CallOutcome::plain(output, self.item(context, ItemStatus::Failed))
+    fn failed(&self, env: &ToolEnv, output: String) -> CallOutcome {
+        CallOutcome::plain(output, self.item(env, ItemStatus::Failed))
     }
 
-    fn item(&self, context: &ToolContext, status: ItemStatus) -> TurnItemKind {
-        let what = context.thread.sessions.background(self.session).map_or_else(
+    fn item(&self, env: &ToolEnv, status: ItemStatus) -> TurnItemKind {
+        let what = env.commands().background(self.session).map_or_else(
             || format!("session {}", self.session),
             |session| crate::approvals::command_line(&session.argv),
         );
         let summary = if self.chars.is_empty() { format!("waiting for {what}") } else { format!("typing into {what}") };
-        context.tool_item(NAME, summary, status)
+        env.tool_item(NAME, summary, status)
     }
 }

@@ -29,7 +29,7 @@ use crate::directory;
 use crate::rollout::TurnContext;
 use crate::thread::{Carried, StartedTurn, TurnStart};
 use crate::thread_state::ContextDue;
-use crate::tools::{self, Plan, ToolContext};
+use crate::tools::{self, PreparedCall, ToolEnv, TurnEnv};
 use crate::{
     ApprovalId, ApprovalRequest, Decider, Decision, Denial, DenialReason, Event, Interruption, Thread, TurnStatus,
     instructions,
@@ -84,7 +84,7 @@ pub(super) struct Driver<'a> {
     stream: Option<ModelStream>,
     /// The time the model takes for its response.
     asking: tracing::Span,
-    plans: Vec<Option<Plan>>,
+    prepared: Vec<Option<Box<dyn PreparedCall>>>,
     /// Calls that may be forgotten when the turn stops.
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     /// The call that changes files; it is always waited for.
@@ -98,7 +98,7 @@ pub(super) struct Driver<'a> {
 
 /// A call got somewhere.
 enum Done {
-    Prepared(CallIndex, Box<Plan>, Prepared),
+    Prepared(CallIndex, Box<dyn PreparedCall>, Prepared),
     Run(CallIndex, CallOutcome),
     /// The summary, and what the thread begins with.
     Summarised(Result<Summary, String>, Vec<HistoryItem>),
@@ -142,7 +142,7 @@ impl<'a> Driver<'a> {
             pictures: Arc::new(PictureRoom::new(core.limits.max_picture_bytes)),
             stream: None,
             asking: tracing::Span::none(),
-            plans: Vec::new(),
+            prepared: Vec::new(),
             work: FuturesUnordered::new(),
             exclusive: None,
             questions: FuturesUnordered::new(),
@@ -251,9 +251,9 @@ impl<'a> Driver<'a> {
 
     fn done(&mut self, done: Done) -> Input {
         match done {
-            Done::Prepared(call, plan, prepared) => {
-                self.plans[call] = Some(*plan);
-                Input::Prepared(call, prepared)
+            Done::Prepared(index, call, prepared) => {
+                self.prepared[index] = Some(call);
+                Input::Prepared(index, prepared)
             }
             Done::Run(call, outcome) => Input::CallDone(call, outcome),
             Done::Summarised(summary, beginning) => {
@@ -281,8 +281,8 @@ impl<'a> Driver<'a> {
             Action::Ask(questions) => self.ask(questions),
             Action::Run(call, item_id) => self.run_call(call, item_id),
             Action::Release(call) => {
-                if let Some(plan) = &mut self.plans[call] {
-                    plan.leave_sandbox();
+                if let Some(call) = &mut self.prepared[call] {
+                    call.leave_sandbox();
                 }
             }
             Action::StopCalls => {
@@ -311,7 +311,7 @@ impl<'a> Driver<'a> {
         let (core, config) = (&self.thread.core, self.thread.config());
         let history = self.thread.history();
         self.pictures = Arc::new(PictureRoom::new(core.config.limits.max_picture_bytes));
-        self.plans.clear();
+        self.prepared.clear();
         self.asking = tracing::info_span!("model", model = config.model);
         self.stream = Some(core.config.provider.stream(ModelRequest {
             model: &config.model,
@@ -359,15 +359,15 @@ impl<'a> Driver<'a> {
         self.thread.replace_history(compact::compacted(beginning, &self.thread.history(), summary));
     }
 
-    fn context(&self, call: CallIndex) -> ToolContext {
-        ToolContext {
-            thread: Arc::clone(self.thread),
+    fn env(&self, call: CallIndex) -> ToolEnv {
+        let turn = TurnEnv {
+            thread: self.thread,
             turn_id: self.turn.turn_id,
-            call_id: self.state.call(call).call_id.clone(),
-            diff: Arc::clone(&self.diff),
-            starts: Arc::clone(&self.starts),
-            pictures: Arc::clone(&self.pictures),
-        }
+            diff: &self.diff,
+            starts: &self.starts,
+            pictures: &self.pictures,
+        };
+        ToolEnv::new(turn, self.state.call(call).call_id.clone())
     }
 
     /// The work of a call, which begins when one of the turn's places is free.
@@ -382,22 +382,22 @@ impl<'a> Driver<'a> {
     }
 
     fn prepare(&mut self, index: CallIndex) {
-        let (context, call) = (self.context(index), self.state.call(index));
-        if self.plans.len() <= index {
-            self.plans.resize(index + 1, None);
+        let (env, call) = (self.env(index), self.state.call(index));
+        if self.prepared.len() <= index {
+            self.prepared.resize_with(index + 1, || None);
         }
-        let mut plan = match self.plans[index].take().map_or_else(|| tools::plan(&context, call), Ok) {
-            Ok(plan) => plan,
+        let toolbox = self.thread.core.tools(self.thread.config());
+        let mut prepared = match self.prepared[index].take().map_or_else(|| toolbox.parse(&env, call), Ok) {
+            Ok(prepared) => prepared,
             Err(message) => return self.ready.push_back(Input::Prepared(index, tools::refused(call, message))),
         };
-        let is_patch = plan.is_patch();
+        let waits_for_files = prepared.changes_files();
         let mut preparing = async move {
-            let prepared = tools::prepare(context, &mut plan).await;
-            Done::Prepared(index, Box::new(plan), prepared)
+            let found = prepared.prepare(&env).await;
+            Done::Prepared(index, prepared, found)
         }
         .boxed();
-        // Only a patch has to wait for files.
-        let done = if is_patch { None } else { (&mut preparing).now_or_never() };
+        let done = if waits_for_files { None } else { (&mut preparing).now_or_never() };
         match done {
             Some(done) => {
                 let input = self.done(done);
@@ -455,13 +455,12 @@ impl<'a> Driver<'a> {
     }
 
     fn run_call(&mut self, call: CallIndex, item_id: u64) {
-        let Some(plan) = self.plans[call].clone() else { return };
-        let exclusive = plan.is_patch();
+        // It may run again, outside of the sandbox.
+        let Some(prepared) = self.prepared[call].as_ref().map(|prepared| prepared.again()) else { return };
+        let exclusive = prepared.changes_files();
         let span = tracing::info_span!("tool", name = self.state.call(call).name);
-        let running = tools::run(self.context(call), plan, item_id)
-            .instrument(span)
-            .map(move |outcome| Done::Run(call, outcome))
-            .boxed();
+        let running =
+            prepared.run(self.env(call), item_id).instrument(span).map(move |outcome| Done::Run(call, outcome)).boxed();
         if exclusive {
             self.exclusive = Some(running);
         } else {
