@@ -80,13 +80,13 @@ pub(crate) fn due(
             )
         }));
         if let Some(text) = project_doc::message(&thread.cwd, core.user_instructions.as_deref(), &documents) {
-            items.push(HistoryItem::Message { role: Role::User, text });
+            items.push(HistoryItem::Note { text });
         }
     }
     if thread.read_only_tools {
         items.push(HistoryItem::Message { role: Role::Developer, text: instructions::READ_ONLY.to_owned() });
     }
-    items.push(HistoryItem::Message { role: Role::User, text: environment(shell, core, thread) });
+    items.push(HistoryItem::Note { text: environment(shell, core, thread) });
     (items, warnings)
 }
 

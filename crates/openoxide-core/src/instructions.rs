@@ -76,8 +76,9 @@ pub(crate) fn summary_message(summary: &str) -> String {
     )
 }
 
-/// Whether a message of the user's role was written by core, and not by a person.
-pub(crate) fn is_ours(text: &str) -> bool {
+/// Whether a message of the user's role begins as a note does. Only the first format of rollouts has to ask: a person may
+/// begin so as well.
+pub(crate) fn begins_as_note(text: &str) -> bool {
     [
         SUMMARY_BEGIN,
         UNDONE_BEGIN,

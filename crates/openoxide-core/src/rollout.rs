@@ -19,7 +19,7 @@ mod writer;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use openoxide_llm::{HistoryItem, Usage};
+use openoxide_llm::{HistoryItem, Role, Usage};
 use openoxide_sandbox::SandboxMode;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -39,13 +39,47 @@ use crate::approvals::RememberedApproval;
 use crate::{ApprovalId, ApprovalPolicy, Denial, FileRecord, ThreadConfig, ThreadId, TurnId, TurnResult, TurnStatus};
 
 /// One line of a rollout.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(from = "LineRecord")]
 pub struct RolloutLine {
     /// When it was written: RFC 3339, UTC, milliseconds.
     pub timestamp: String,
     /// What it says.
-    #[serde(flatten)]
     pub item: RolloutItem,
+}
+
+/// A line as it is read.
+#[derive(Deserialize)]
+struct LineRecord {
+    timestamp: String,
+    /// The [`FORMAT`] of this line: a thread goes on under a later program.
+    #[serde(default = "first_format")]
+    format: u32,
+    #[serde(flatten)]
+    item: RolloutItem,
+}
+
+impl From<LineRecord> for RolloutLine {
+    fn from(record: LineRecord) -> Self {
+        let LineRecord { timestamp, format, mut item } = record;
+        if format < NOTES_FORMAT {
+            item.tell_notes();
+        }
+        Self { timestamp, item }
+    }
+}
+
+impl Serialize for RolloutLine {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Written<'a> {
+            timestamp: &'a str,
+            format: u32,
+            #[serde(flatten)]
+            item: &'a RolloutItem,
+        }
+        Written { timestamp: &self.timestamp, format: FORMAT, item: &self.item }.serialize(serializer)
+    }
 }
 
 impl RolloutLine {
@@ -74,6 +108,25 @@ pub enum RolloutItem {
     EventMsg(EventRecord),
     /// From here on the history is this.
     Compacted(Vec<Arc<HistoryItem>>),
+}
+
+impl RolloutItem {
+    /// Tells what the agent itself has said from what a person has, in lines of the first format: only its beginning does
+    /// so there.
+    fn tell_notes(&mut self) {
+        let tell = |item: &mut Arc<HistoryItem>| {
+            if let HistoryItem::Message { role: Role::User, text } = &**item
+                && crate::instructions::begins_as_note(text)
+            {
+                *item = Arc::new(HistoryItem::Note { text: text.clone() });
+            }
+        };
+        match self {
+            Self::ResponseItem(item) => tell(item),
+            Self::Compacted(history) => history.iter_mut().for_each(tell),
+            Self::SessionMeta(_) | Self::TurnContext(_) | Self::EventMsg(_) => {}
+        }
+    }
 }
 
 /// Whose rollout it is.
@@ -113,7 +166,10 @@ pub struct SessionMeta {
 }
 
 /// The format of rollouts that this program writes. A program reads those up to its own.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
+
+/// The first format in which notes of the agent are items of their own.
+const NOTES_FORMAT: u32 = 2;
 
 fn first_format() -> u32 {
     1
@@ -321,4 +377,23 @@ impl EventRecord {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(bytes: &usize) -> bool {
     *bytes == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_of_the_first_format_are_told_by_their_beginning_and_later_ones_are_not() {
+        let text = "# AGENTS.md instructions for the build are wrong";
+        let said = HistoryItem::Message { role: Role::User, text: text.to_owned() };
+        let line = RolloutLine::now(RolloutItem::ResponseItem(Arc::new(said)));
+        let written = serde_json::to_string(&line).unwrap();
+        assert_eq!(serde_json::from_str::<RolloutLine>(&written).unwrap(), line, "a person may begin so");
+        let first_format = written.replace("\"format\":2,", "");
+        assert_ne!(first_format, written);
+        let old: RolloutLine = serde_json::from_str(&first_format).unwrap();
+        let RolloutItem::ResponseItem(item) = old.item else { panic!("an item of the history") };
+        assert_eq!(*item, HistoryItem::Note { text: text.to_owned() });
+    }
 }

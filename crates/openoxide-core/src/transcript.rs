@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 
 use openoxide_llm::{HistoryItem, Role};
 
-use crate::instructions::is_ours;
 use crate::{EventRecord, RolloutItem, RolloutLine, TurnStatusRecord};
 
 /// One thing on a thread.
@@ -96,7 +95,7 @@ impl Transcript {
                 HistoryItem::Message { role: Role::Assistant, text } => {
                     self.entries.push(TranscriptEntry::Agent(text.clone()))
                 }
-                HistoryItem::Message { role: Role::User, text } if !is_ours(text) => {
+                HistoryItem::Message { role: Role::User, text } => {
                     self.entries.push(TranscriptEntry::Person(text.clone()));
                 }
                 HistoryItem::Reasoning { summary, .. } if !summary.trim().is_empty() => {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use openoxide_apply_patch::{Base, FileOp, MAX_FILE_BYTES, Patch};
-use openoxide_llm::{HistoryItem, Role};
+use openoxide_llm::HistoryItem;
 use openoxide_sandbox::Workspace;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -113,7 +113,7 @@ pub fn undo_turn(
     // The patch writer looks at every file again, follows no link, and writes all or none.
     let verified = Patch { hunks }.verify_where(&root, Some(base), &|_| true);
     let verified = verified.map_err(|error| CoreError::Undo { id, reason: error.to_string() })?;
-    let note = HistoryItem::Message { role: Role::User, text: instructions::undone_note(&undone.restored) };
+    let note = HistoryItem::Note { text: instructions::undone_note(&undone.restored) };
     let line = RolloutItem::ResponseItem(note.into());
     let note = PatchNote { directory: root, directory_id, line };
     let mut ledger = store.ledger(id, &note).map_err(failed)?;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The person or program that gave the task, and what is injected on its behalf (project documents, environment).
+    /// The person or program that gave the task.
     User,
     /// The model.
     Assistant,
@@ -25,6 +25,12 @@ pub enum HistoryItem {
     Message {
         /// Who wrote it.
         role: Role,
+        /// The text.
+        text: String,
+    },
+    /// What the agent itself tells the model: its surroundings, project documents, what became of a turn. It goes to the
+    /// model in the user's role, and is nothing that the user has said.
+    Note {
         /// The text.
         text: String,
     },

@@ -14,8 +14,8 @@ use openoxide_llm::{HistoryItem, Role};
 use serde::{Deserialize, Serialize};
 
 use super::{JsonlStore, RolloutItem, RolloutLine, StoredThread, ThreadStore as _};
+use crate::ThreadId;
 use crate::events::lock;
-use crate::{ThreadId, instructions};
 
 /// Lines of a rollout that are read for its first prompt.
 const HEAD_LINES: usize = 16;
@@ -157,9 +157,7 @@ fn head(path: &Path, id: ThreadId) -> io::Result<(Entry, bool)> {
         match line.item {
             RolloutItem::SessionMeta(meta) => (entry.cwd, entry.owner) = (meta.cwd, meta.owner),
             RolloutItem::ResponseItem(item) => {
-                if let HistoryItem::Message { role: Role::User, text } = &*item
-                    && !instructions::is_ours(text)
-                {
+                if let HistoryItem::Message { role: Role::User, text } = &*item {
                     entry.prompt = text.lines().next().unwrap_or_default().chars().take(PROMPT).collect();
                     return Ok((entry, true));
                 }
@@ -182,8 +180,9 @@ mod tests {
         let id = meta.id;
         let mut writer = store.lock(id).unwrap();
         writer.append(&RolloutItem::SessionMeta(meta)).unwrap();
-        for text in ["<environment_context>"].into_iter().chain(prompt) {
-            let item = HistoryItem::Message { role: Role::User, text: text.to_owned() };
+        let note = HistoryItem::Note { text: "<environment_context>".to_owned() };
+        let prompt = prompt.map(|text| HistoryItem::Message { role: Role::User, text: text.to_owned() });
+        for item in [note].into_iter().chain(prompt) {
             writer.append(&RolloutItem::ResponseItem(Arc::new(item))).unwrap();
         }
         id

@@ -206,7 +206,7 @@ fn crash_ending(id: ThreadId, restored: &Restored, turn: &CutOff) -> (Vec<Histor
     let mut items = crate::turn::missing_outputs(&restored.history[begins..]);
     let root = restored.context.as_ref().map_or(&restored.meta.cwd, |context| &context.cwd);
     let text = instructions::CRASHED_NOTE.to_owned();
-    items.push(HistoryItem::Message { role: Role::User, text });
+    items.push(HistoryItem::Note { text });
     let result = TurnResult {
         thread_id: id,
         turn_id: turn.turn_id,
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!((turn.turn_id, turn.begins), (turns[1], 2));
         let (items, result) = crash_ending(restored.meta.id, &restored, turn);
         assert!(matches!(&items[0], HistoryItem::ToolOutput { call_id, .. } if call_id == "c"));
-        assert!(matches!(&items[1], HistoryItem::Message { text, .. } if instructions::is_ours(text)));
+        assert!(matches!(&items[1], HistoryItem::Note { .. }));
         assert_eq!(result.status, TurnStatus::Interrupted);
     }
 
@@ -353,7 +353,7 @@ mod tests {
             [false, false, false, false, true, false, false],
             "the call has an output before what follows"
         );
-        assert!(matches!(&*restored.history[5], HistoryItem::Message { text, .. } if instructions::is_ours(text)));
+        assert!(matches!(&*restored.history[5], HistoryItem::Note { .. }));
         assert!(restored.cut_off.is_none());
         let ends: Vec<_> = restored.results.iter().map(|kept| (kept.result.turn_id, kept.result.status)).collect();
         let (done, open) = (TurnStatus::Completed, TurnStatus::Interrupted);

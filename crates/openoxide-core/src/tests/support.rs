@@ -369,9 +369,8 @@ impl Watched {
 
 pub(super) fn short(item: &HistoryItem) -> String {
     match item {
-        HistoryItem::Message { role: Role::User, text } if text.starts_with('<') => {
-            text.split_inclusive('>').next().unwrap().to_owned()
-        }
+        HistoryItem::Note { text } if text.starts_with('<') => text.split_inclusive('>').next().unwrap().to_owned(),
+        HistoryItem::Note { text } => text.clone(),
         HistoryItem::Message { role, text } => format!("{role:?}: {text}"),
         HistoryItem::FunctionCall { call_id, .. } | HistoryItem::CustomToolCall { call_id, .. } => call_id.clone(),
         HistoryItem::ToolOutput { call_id, .. } => format!("output of {call_id}"),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use openoxide_llm::{HistoryItem, Role};
+use openoxide_llm::HistoryItem;
 
 use crate::directory::ThreadDirectory;
 use crate::rollout::restore;
@@ -55,7 +55,7 @@ pub fn fork_rollout(
         writer.append_line(&line).map_err(failed)?;
     }
     if let Some(directory) = &directory {
-        let note = HistoryItem::Message { role: Role::User, text: instructions::moved_note(directory.path()) };
+        let note = HistoryItem::Note { text: instructions::moved_note(directory.path()) };
         writer.append(&RolloutItem::ResponseItem(note.into())).map_err(failed)?;
     }
     writer.syncer().and_then(|sync| sync()).map_err(failed)?;

@@ -88,9 +88,6 @@ pub(crate) fn compacted(
     let mut kept = Vec::new();
     for item in history.iter().rev() {
         let HistoryItem::Message { role: Role::User, text } = &**item else { continue };
-        if instructions::is_ours(text) {
-            continue;
-        }
         if text.len() > room {
             kept.extend(shortened(text, room));
             break;
@@ -98,7 +95,7 @@ pub(crate) fn compacted(
         room -= text.len();
         kept.push(Arc::clone(item));
     }
-    let summary = HistoryItem::Message { role: Role::User, text: instructions::summary_message(summary) };
+    let summary = HistoryItem::Note { text: instructions::summary_message(summary) };
     beginning.into_iter().map(Arc::new).chain(kept.into_iter().rev()).chain([Arc::new(summary)]).collect()
 }
 
@@ -130,7 +127,7 @@ pub(crate) fn estimate(history: &[Arc<HistoryItem>]) -> u64 {
     let bytes: usize = history
         .iter()
         .map(|item| match &**item {
-            HistoryItem::Message { text, .. } => text.len(),
+            HistoryItem::Message { text, .. } | HistoryItem::Note { text } => text.len(),
             HistoryItem::FunctionCall { arguments: text, .. }
             | HistoryItem::CustomToolCall { input: text, .. }
             | HistoryItem::ToolOutput { output: text, .. } => text.len() + 32,
@@ -157,34 +154,32 @@ mod tests {
     }
 
     fn texts(history: &[Arc<HistoryItem>]) -> Vec<&str> {
-        let text = |item: &'_ Arc<HistoryItem>| match &**item {
-            HistoryItem::Message { .. } => true,
-            other => panic!("only messages are kept: {other:?}"),
-        };
-        history
-            .iter()
-            .filter(|item| text(item))
-            .map(|item| match &**item {
-                HistoryItem::Message { text, .. } => text.as_str(),
-                _ => "",
-            })
-            .collect()
+        let mut texts = Vec::new();
+        for item in history {
+            let (HistoryItem::Message { text, .. } | HistoryItem::Note { text }) = &**item else {
+                panic!("only messages and notes are kept: {item:?}");
+            };
+            texts.push(text.as_str());
+        }
+        texts
     }
 
     #[test]
     fn what_the_person_said_and_the_summary_are_left() {
-        let mut history = vec![message(Role::User, "<environment_context>\ncwd: /w\n</environment_context>")];
-        history.push(message(Role::User, "first"));
+        let note = |text: &str| HistoryItem::Note { text: text.to_owned() };
+        let mut history = vec![Arc::new(note("<environment_context>\ncwd: /w\n</environment_context>"))];
+        let first = "# AGENTS.md instructions for the build are wrong, fix them";
+        history.push(message(Role::User, first));
         history.extend(call("1"));
         history.push(message(Role::Assistant, "done"));
         history.push(message(Role::User, "second"));
-        let beginning = vec![HistoryItem::Message { role: Role::User, text: "<environment_context>new".to_owned() }];
+        let beginning = vec![note("<environment_context>new")];
         let compacted = compacted(beginning, &history, "it went well");
         let texts = texts(&compacted);
-        assert_eq!(texts[..3], ["<environment_context>new", "first", "second"]);
+        assert_eq!(texts[..3], ["<environment_context>new", first, "second"]);
         assert!(texts[3].contains("it went well") && texts.len() == 4);
         // A second compaction does not take the first one's summary for something the person said.
-        assert!(instructions::is_ours(texts[3]));
+        assert!(matches!(&**compacted.last().unwrap(), HistoryItem::Note { .. }));
     }
 
     #[test]

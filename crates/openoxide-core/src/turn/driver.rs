@@ -198,7 +198,7 @@ impl<'a> Driver<'a> {
         });
         let (workspace, (mut items, mut warnings)) = read_context(thread, self.context_due).await?;
         if thread.directory().take_remade() {
-            items.push(HistoryItem::Message { role: Role::User, text: instructions::REMADE_NOTE.to_owned() });
+            items.push(HistoryItem::Note { text: instructions::REMADE_NOTE.to_owned() });
         }
         if self.context_due == ContextDue::Everything {
             warnings.extend(directory::warning(workspace.path(), thread.core.config.launcher.surroundings()));

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use openoxide_llm::{HistoryItem, Role};
+use openoxide_llm::HistoryItem;
 
 use crate::instructions;
 
@@ -39,7 +39,7 @@ pub(crate) fn without_oldest(history: &[Arc<HistoryItem>], max_bytes: usize) -> 
     if held <= max_bytes {
         return None;
     }
-    let text = || HistoryItem::Message { role: Role::User, text: instructions::PICTURE_NOTE.to_owned() };
+    let text = || HistoryItem::Note { text: instructions::PICTURE_NOTE.to_owned() };
     let shortened = history.iter().map(|item| match bytes(item) {
         0 => Arc::clone(item),
         _ if held <= max_bytes / 2 => Arc::clone(item),
@@ -60,6 +60,8 @@ fn bytes(item: &HistoryItem) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use openoxide_llm::Role;
+
     use super::*;
 
     fn picture(bytes: usize) -> Arc<HistoryItem> {
@@ -77,9 +79,7 @@ mod tests {
         let left = |history: &[Arc<HistoryItem>]| history.iter().map(|item| bytes(item)).collect::<Vec<_>>();
         assert_eq!(left(&shorter), [0, 0, 0, 0, 0, 0, 0, 10, 10, 10, 10, 10]);
         assert_eq!(shorter[0], history[0]);
-        let told =
-            |item: &HistoryItem| matches!(item, HistoryItem::Message { text, .. } if instructions::is_ours(text));
-        assert!(shorter[1..7].iter().all(|item| told(item)));
+        assert!(shorter[1..7].iter().all(|item| matches!(&**item, HistoryItem::Note { .. })));
         shorter.extend((0..5).map(|_| picture(10)));
         assert!(without_oldest(&shorter, 100).is_none());
     }

@@ -100,7 +100,7 @@ fn close_history(thread: &Thread, interruption: Option<&Interruption>, left_over
     items.extend(left_over.into_iter().map(|text| HistoryItem::Message { role: Role::User, text }));
     if let Some(why) = interruption {
         let text = instructions::interrupted_note(&why.sentence());
-        items.push(HistoryItem::Message { role: Role::User, text });
+        items.push(HistoryItem::Note { text });
     }
     items.into_iter().for_each(|item| thread.append(item));
 }

@@ -214,7 +214,7 @@ impl<'a> Messages<'a> {
             HistoryItem::Reasoning { .. } => {
                 own_reasoning(item, provider).filter(|raw| is_thinking(raw)).map(|raw| Block::Thinking(Unsigned(raw)))
             }
-            HistoryItem::Image { .. } | HistoryItem::ToolOutput { .. } => None,
+            HistoryItem::Note { .. } | HistoryItem::Image { .. } | HistoryItem::ToolOutput { .. } => None,
         })
     }
 

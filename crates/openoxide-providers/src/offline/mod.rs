@@ -86,7 +86,7 @@ fn tokens(bytes: usize) -> u64 {
 
 fn item_len(item: &HistoryItem) -> usize {
     match item {
-        HistoryItem::Message { text, .. } => text.len(),
+        HistoryItem::Message { text, .. } | HistoryItem::Note { text } => text.len(),
         HistoryItem::Reasoning { summary, .. } => summary.len(),
         HistoryItem::FunctionCall { name, arguments: text, .. }
         | HistoryItem::CustomToolCall { name, input: text, .. } => name.len() + text.len(),

@@ -93,18 +93,15 @@ fn read_turn(input: &[std::sync::Arc<HistoryItem>]) -> Turn<'_> {
     let mut is_over = true;
     for item in input {
         match &**item {
-            HistoryItem::Message { role: Role::User, text } => match injected_tag(text) {
-                Some("turn_interrupted") => is_over = true,
-                Some(_) => {}
-                None => {
-                    if is_over {
-                        turn = Turn::default();
-                    }
-                    turn.prompt.push_str(text);
-                    turn.prompt.push_str("\n\n");
-                    is_over = false;
+            HistoryItem::Note { text } => is_over |= text.starts_with("<turn_interrupted>"),
+            HistoryItem::Message { role: Role::User, text } => {
+                if is_over {
+                    turn = Turn::default();
                 }
-            },
+                turn.prompt.push_str(text);
+                turn.prompt.push_str("\n\n");
+                is_over = false;
+            }
             HistoryItem::Message { role: Role::Assistant, .. } => is_over = true,
             HistoryItem::FunctionCall { .. } | HistoryItem::CustomToolCall { .. } => is_over = false,
             HistoryItem::ToolOutput { output, .. } => {
@@ -115,17 +112,6 @@ fn read_turn(input: &[std::sync::Arc<HistoryItem>]) -> Turn<'_> {
         }
     }
     turn
-}
-
-/// The tag of a message that was put there on the user's behalf: an element from end to end, or project documents.
-fn injected_tag(text: &str) -> Option<&str> {
-    let text = text.trim();
-    if text.starts_with("# AGENTS.md") {
-        return Some("AGENTS.md");
-    }
-    let tag = text.strip_prefix('<')?.split_once('>')?.0;
-    let is_name = !tag.is_empty() && tag.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-    (is_name && text.ends_with(&format!("</{tag}>"))).then_some(tag)
 }
 
 #[cfg(test)]

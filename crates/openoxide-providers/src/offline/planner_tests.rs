@@ -20,6 +20,10 @@ fn tools(names: &[&str]) -> Vec<ToolSpec> {
 
 const ALL: [&str; 6] = ["exec_command", "write_stdin", "apply_patch", "read_file", "list_dir", "grep"];
 
+fn note(text: &str) -> Arc<HistoryItem> {
+    Arc::new(HistoryItem::Note { text: text.into() })
+}
+
 fn user(text: &str) -> Arc<HistoryItem> {
     Arc::new(HistoryItem::Message { role: Role::User, text: text.into() })
 }
@@ -34,7 +38,7 @@ struct World {
 
 impl World {
     fn new(prompt: &str, offered: &[&str]) -> Self {
-        let context = user("<environment_context>\ncwd: /x\n</environment_context>");
+        let context = note("<environment_context>\ncwd: /x\n</environment_context>");
         Self { history: vec![context, user(prompt)], tools: tools(offered), calls: Vec::new() }
     }
 
@@ -330,7 +334,7 @@ fn only_the_turn_under_way_counts() {
     let call = HistoryItem::FunctionCall { call_id: "c".into(), name: "exec_command".into(), arguments: "{}".into() };
     let output = HistoryItem::ToolOutput { call_id: "c".into(), custom: false, output: "stopped".into() };
     world.history.extend([Arc::new(call), Arc::new(output)]);
-    world.history.push(user("<turn_interrupted>\nstopped\n</turn_interrupted>"));
+    world.history.push(note("<turn_interrupted>\nstopped\n</turn_interrupted>"));
     world.history.push(user("run `fifth`"));
     world.play(|_, _| "exit code: 0".into());
     assert_eq!(world.calls.len(), 3);

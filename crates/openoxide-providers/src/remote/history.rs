@@ -75,9 +75,11 @@ pub(crate) fn order<'a>(request: &ModelRequest<'a>, images: bool) -> Ordered<'a>
         let item = &*items[at];
         at += 1;
         match item {
-            HistoryItem::Message { text, .. } if text.trim().is_empty() => {}
+            HistoryItem::Message { text, .. } | HistoryItem::Note { text } if text.trim().is_empty() => {}
             HistoryItem::Message { role: Role::Developer, text } if !has_spoken => system.push(text),
-            HistoryItem::Message { role: Role::User | Role::Developer, text } => give(&mut turns, Given::Text(text)),
+            HistoryItem::Message { role: Role::User | Role::Developer, text } | HistoryItem::Note { text } => {
+                give(&mut turns, Given::Text(text));
+            }
             HistoryItem::Image { media_type, data } => {
                 give(&mut turns, if images { Given::Image { media_type, data } } else { Given::Unseen });
             }
@@ -109,7 +111,7 @@ fn is_said(item: &HistoryItem) -> bool {
     match item {
         HistoryItem::Message { role, .. } => *role == Role::Assistant,
         HistoryItem::Reasoning { .. } | HistoryItem::FunctionCall { .. } | HistoryItem::CustomToolCall { .. } => true,
-        HistoryItem::Image { .. } | HistoryItem::ToolOutput { .. } => false,
+        HistoryItem::Note { .. } | HistoryItem::Image { .. } | HistoryItem::ToolOutput { .. } => false,
     }
 }
 

@@ -202,6 +202,9 @@ impl<'a> WireItem<'a> {
             HistoryItem::Message { role, text } => {
                 Self::Message { role: *role, content: Content::Parts([WirePart::InputText { text }]) }
             }
+            HistoryItem::Note { text } => {
+                Self::Message { role: Role::User, content: Content::Parts([WirePart::InputText { text }]) }
+            }
             HistoryItem::Image { media_type, data } if facts.images => Self::Message {
                 role: Role::User,
                 content: Content::Parts([WirePart::InputImage { image_url: DataUrl { media_type, data } }]),
