@@ -152,7 +152,7 @@ pub enum Decider {
 impl std::fmt::Display for Decider {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Client(Some(name)) => write!(f, "client {}", crate::approvals::visible(name)),
+            Self::Client(Some(name)) => write!(f, "client {}", openoxide_display::visible_text(name)),
             Self::Client(None) => f.write_str("client"),
             Self::Strategy(name) => write!(f, "approval strategy {name}"),
             Self::TimeOut => f.write_str("time-out"),

@@ -4,10 +4,10 @@
 //! Decisions come in and wait elsewhere: [`crate::Thread`] keeps what is pending, `turn/state.rs` acts on the answer.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use openoxide_display::{command_line, quote_path, visible_text};
 use openoxide_sandbox::SandboxMode;
 use serde::{Deserialize, Serialize};
 
@@ -171,7 +171,7 @@ pub(crate) fn refusal(action: &ApprovalAction, verdict: &Verdict) -> (String, De
     let reason = if verdict.rule == "policy:never" { DenialReason::NotAskable } else { DenialReason::Declined };
     let sentence = format!(
         "{what}: {}. Do not try to reach the same effect another way; go on without it and say what was left undone.",
-        visible(&verdict.reason)
+        visible_text(&verdict.reason)
     );
     (sentence, reason)
 }
@@ -181,42 +181,14 @@ pub(crate) fn describe(action: &ApprovalAction) -> String {
     match action {
         ApprovalAction::Command { argv, .. } => command_line(argv),
         ApprovalAction::Patch { changes, .. } => {
-            let paths: Vec<String> = changes.iter().map(|change| visible(&change.path.to_string_lossy())).collect();
+            let paths: Vec<String> = changes.iter().map(|change| quote_path(&change.path)).collect();
             format!("patch {}", paths.join(", "))
         }
         ApprovalAction::UserInput { questions } => {
-            let questions: Vec<String> = questions.iter().map(|question| visible(&question.question)).collect();
+            let questions: Vec<String> = questions.iter().map(|question| visible_text(&question.question)).collect();
             format!("ask: {}", questions.join(" "))
         }
     }
-}
-
-/// An argument vector on one line, control characters made visible. A shell's own command is shown as it is.
-pub(crate) fn command_line(argv: &[String]) -> String {
-    match argv {
-        [shell, flag, command] if (shell == "bash" || shell == "sh") && flag.ends_with('c') => visible(command),
-        _ => visible(&argv.join(" ")),
-    }
-}
-
-/// Text with everything that could move a cursor, hide or reorder other text written as an escape.
-pub(crate) fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => shown.push_str("\\n"),
-            '\r' => shown.push_str("\\r"),
-            '\t' => shown.push_str("\\t"),
-            c if c.is_control()
-                || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}') =>
-            {
-                // Writing to a string does not fail.
-                let _ = write!(shown, "\\u{{{:x}}}", u32::from(c));
-            }
-            c => shown.push(c),
-        }
-    }
-    shown
 }
 
 /// A decision as the rollout has it.
@@ -329,11 +301,5 @@ mod tests {
         assert!(rules.confines(&patch(false)) && !rules.confines(&command("ls", "/", true)));
         rules.sandbox = SandboxMode::DangerFullAccess;
         assert!(!rules.confines(&patch(false)));
-    }
-
-    #[test]
-    fn nothing_in_a_command_can_hide_in_a_question() {
-        let shown = command_line(&["bash".into(), "-c".into(), "ls\u{1b}[2K\rrm -rf x\u{202e}\n".into()]);
-        assert_eq!(shown, "ls\\u{1b}[2K\\rrm -rf x\\u{202e}\\n");
     }
 }

@@ -152,7 +152,7 @@ pub(crate) fn warning(path: &Path, surroundings: &Surroundings) -> Option<String
         format!(
             "the thread works in the home directory {}: start-up files of programs there can be changed by commands; work \
              in a project's directory instead",
-            crate::approvals::visible(&path.to_string_lossy())
+            openoxide_display::quote_path(path)
         )
     })
 }

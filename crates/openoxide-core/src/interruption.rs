@@ -84,7 +84,7 @@ impl fmt::Display for Interruption {
 
 /// A person's own words inside of a sentence: one line, without the full stop that the sentence brings.
 fn words(note: &str) -> String {
-    crate::approvals::visible(note.trim().trim_end_matches('.'))
+    openoxide_display::visible_text(note.trim().trim_end_matches('.'))
 }
 
 #[cfg(test)]

@@ -62,6 +62,6 @@ pub use transcript::{Transcript, TranscriptEntry};
 pub use undo::{FileRecord, Undone, undo_turn};
 
 // The words of the leaves that core's face uses, so that a door needs no leaf.
-pub use openoxide_display::{quote_path, unquote_path, visible, visible_lines, visible_text};
+pub use openoxide_display::{command_line, quote_path, unquote_path, visible, visible_lines, visible_text};
 pub use openoxide_llm::{HistoryItem, Role, Usage};
 pub use openoxide_sandbox::{Launcher, SandboxMode, Surroundings, WorkspaceWrite};

@@ -25,6 +25,19 @@ pub fn visible(argv: &[String]) -> String {
     line
 }
 
+/// The same where a shell is given a line: that line alone, which is what a person has to read.
+#[must_use]
+pub fn command_line(argv: &[String]) -> String {
+    match argv {
+        [shell, flag, line] if is_shell(shell) && flag.starts_with('-') && flag.ends_with('c') => visible_text(line),
+        _ => visible(argv),
+    }
+}
+
+fn is_shell(program: &str) -> bool {
+    matches!(program.rsplit('/').next(), Some("bash" | "sh" | "zsh" | "dash"))
+}
+
 /// A text as one line: as it is where nothing in it deceives, and else written `$'...'` with escapes.
 #[must_use]
 pub fn visible_text(text: &str) -> String {
@@ -114,6 +127,15 @@ mod tests {
         assert_eq!(shown(&["\u{1b}[2K1", "\u{7f}"]), r"$'\033[2K1' $'\177'");
         assert_eq!(shown(&["a\u{202e}b", "\u{200b}", "\u{e0041}"]), r"$'a\u202eb' $'\u200b' $'\U000e0041'");
         assert_eq!(shown(&["a\u{a0}b\u{2028}\u{85}"]), r"$'a\u00a0b\u2028\u0085'");
+    }
+
+    #[test]
+    fn of_a_shell_its_line_is_shown_and_nothing_hides_in_it() {
+        let line = |words: &[&str]| command_line(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        assert_eq!(line(&["/bin/bash", "-lc", "ls -l; pwd"]), "ls -l; pwd");
+        assert_eq!(line(&["bash", "-c", "ls\u{1b}[2K\rrm -rf x\u{202e}\n"]), r"$'ls\033[2K\rrm -rf x\u202e\n'");
+        assert_eq!(line(&["bash", "run.sh", "x y"]), "bash run.sh 'x y'");
+        assert_eq!(line(&["push", "-c", "a b"]), "push -c 'a b'");
     }
 
     #[test]

@@ -241,7 +241,7 @@ pub(crate) fn phase_of(event: &Event) -> Option<String> {
         Event::ItemStarted { item, .. } => match &item.kind {
             TurnItemKind::Message { .. } => "writing".to_owned(),
             TurnItemKind::Reasoning { .. } => "thinking".to_owned(),
-            TurnItemKind::Command { argv, .. } => format!("running {}", brief(&command_line(argv))),
+            TurnItemKind::Command { argv, .. } => format!("running {}", brief(&openoxide_core::command_line(argv))),
             TurnItemKind::Patch { changes, .. } => match changes.as_slice() {
                 [one] => format!("changing {}", brief(&one.path.to_string_lossy())),
                 many => format!("changing {} files", many.len()),
@@ -254,23 +254,15 @@ pub(crate) fn phase_of(event: &Event) -> Option<String> {
             _ => "thinking".to_owned(),
         },
         Event::ApprovalRequested { request, .. } => match &request.action {
-            ApprovalAction::Command { argv, .. } => format!("waiting for approval of {}", brief(&command_line(argv))),
+            ApprovalAction::Command { argv, .. } => {
+                format!("waiting for approval of {}", brief(&openoxide_core::command_line(argv)))
+            }
             ApprovalAction::UserInput { .. } => "waiting for an answer".to_owned(),
             _ => "waiting for approval of a patch".to_owned(),
         },
         Event::Warning { message, .. } => brief(message),
         _ => return None,
     })
-}
-
-/// What a shell is told to run, or the whole argument vector.
-fn command_line(argv: &[String]) -> String {
-    match argv {
-        [shell, flag, script] if flag.starts_with('-') && (shell.ends_with("bash") || shell.ends_with("sh")) => {
-            openoxide_core::visible_text(script)
-        }
-        _ => openoxide_core::visible(argv),
-    }
 }
 
 /// One line of at most 80 characters.

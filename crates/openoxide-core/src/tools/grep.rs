@@ -120,7 +120,7 @@ impl Grep {
 
     /// What it shows.
     fn summary(&self) -> String {
-        format!("searching for {}", crate::approvals::visible(&self.pattern))
+        format!("searching for {}", openoxide_display::visible_text(&self.pattern))
     }
 
     /// Searches, until there are enough results, nobody waits for them, or the time is over.

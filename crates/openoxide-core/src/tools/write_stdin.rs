@@ -181,7 +181,7 @@ impl WriteStdin {
     fn item(&self, env: &ToolEnv, status: ItemStatus) -> TurnItemKind {
         let what = env.commands().background(self.session).map_or_else(
             || format!("session {}", self.session),
-            |session| crate::approvals::command_line(&session.argv),
+            |session| openoxide_display::command_line(&session.argv),
         );
         let summary = if self.chars.is_empty() { format!("waiting for {what}") } else { format!("typing into {what}") };
         env.tool_item(NAME, summary, status)
