@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub(crate) running: Option<Running>,
     /// Questions of the turn under way.
     pub(crate) pending: Vec<Pending>,
+    /// Questions that are settled, until the turn's own task has written so.
+    pub(crate) settled: Vec<Settled>,
     /// Results of the turns that ended last, oldest first.
     pub(crate) results: VecDeque<KeptResult>,
     /// What need not be asked again.
@@ -161,6 +163,13 @@ pub(crate) struct Pending {
     pub(crate) answer: oneshot::Sender<(Decision, Decider)>,
 }
 
+/// A question that was decided.
+pub(crate) struct Settled {
+    pub(crate) request: Arc<ApprovalRequest>,
+    pub(crate) decision: Decision,
+    pub(crate) by: Decider,
+}
+
 /// What others tell the driver of a turn.
 #[derive(Default)]
 pub(crate) struct TurnControl {
@@ -198,6 +207,7 @@ impl State {
             queue: VecDeque::new(),
             running: None,
             pending: Vec::new(),
+            settled: Vec::new(),
             results: VecDeque::new(),
             remembered: Remembered::default(),
             next_item_id: 1,

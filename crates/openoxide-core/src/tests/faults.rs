@@ -11,8 +11,8 @@ use openoxide_llm::HistoryItem;
 use super::support::*;
 use crate::rollout::{Disk, RealDisk};
 use crate::{
-    ApprovalPolicy, CoreError, Event, JsonlStore, Op, Submitted, ThreadManager, ThreadStore, TurnStatus,
-    TurnStatusRecord,
+    ApprovalPolicy, CoreError, Decider, Decision, Event, JsonlStore, Op, Submitted, ThreadManager, ThreadStore,
+    TurnStatus, TurnStatusRecord,
 };
 use crate::{EventRecord, RolloutItem};
 
@@ -227,4 +227,26 @@ async fn a_thread_that_was_not_saved_for_long_is_saved_as_it_stands() {
     let again = Watched::new(manager.get_or_load(id).unwrap());
     assert!(again.history() == before, "{} items of {}", again.history().len(), before.len());
     assert_eq!(again.thread.result_of(last.turn_id).unwrap().thread_usage, usage);
+}
+
+#[tokio::test]
+async fn whoever_settles_a_question_does_not_wait_for_the_disk() {
+    let steps = vec![Say::Calls(vec![exec("make")]), Say::Text("done")];
+    let house = House::new(Failing::new(Fault::Refused, 0, 0), steps);
+    let mut thread = house.bench.thread(ApprovalPolicy::Untrusted);
+    thread.prompt("go");
+    let request = thread.asked().await;
+    let writes = || house.disk.writes.load(Ordering::SeqCst);
+    let before = writes();
+    let by = Decider::Client(Some("tester".to_owned()));
+    thread.thread.submit(Op::Approval { id: request.id, decision: Decision::Approve, by }).unwrap();
+    // The turn's own task has not run yet: there is one worker, and it is here.
+    assert_eq!(writes(), before);
+    thread.ended().await;
+    let lines = JsonlStore::new(house.home.path()).load(thread.thread.id()).unwrap();
+    let decided = lines.iter().filter(|line| {
+        matches!(&line.item, RolloutItem::EventMsg(EventRecord::ApprovalDecided { id, by, .. })
+            if *id == request.id && by == "client tester")
+    });
+    assert_eq!(decided.count(), 1);
 }

@@ -10,7 +10,7 @@ use super::Thread;
 use crate::approvals::{self, RememberedApproval};
 use crate::events::lock;
 use crate::rollout::{EventRecord, RolloutItem};
-use crate::thread_state::{ContextDue, History, Pending, Running, State, TurnControl};
+use crate::thread_state::{ContextDue, History, Pending, Running, Settled, State, TurnControl};
 use crate::{
     ApprovalId, ApprovalRequest, CoreError, Decider, Decision, DenialReason, Event, Submitted, TurnId, TurnResult,
     TurnStatus,
@@ -180,15 +180,12 @@ impl Thread {
     /// Settles a question that nobody answered in time, unless it was settled just before.
     pub(crate) fn time_out(&self, id: ApprovalId) {
         let decision = Decision::Deny { reason: DenialReason::TimedOut, note: None };
-        let mut state = lock(&self.state);
-        if let Some(at) = state.pending.iter().position(|pending| pending.request.id == id) {
-            let request = Arc::clone(&state.pending[at].request);
-            self.record_decision(&mut state, &request, &decision, &Decider::TimeOut);
-            self.take_pending(&mut state, at, decision, Decider::TimeOut);
-        }
+        // It was settled at the same moment where there is none.
+        drop(self.settle(&mut lock(&self.state), id, decision, &Decider::TimeOut));
     }
 
-    /// Settles a question by a decision from outside.
+    /// Settles a question, without waiting for the disk: whoever decides may be a task that everybody waits for. That it
+    /// is settled is written and told by the turn's own task ([`Thread::write_settled`]), which the decision wakes.
     pub(super) fn settle(
         &self,
         state: &mut State,
@@ -201,30 +198,29 @@ impl Thread {
             .iter()
             .position(|pending| pending.request.id == id)
             .ok_or(CoreError::ApprovalNotPending { id })?;
-        let request = Arc::clone(&state.pending[at].request);
-        self.record_decision(state, &request, &decision, by);
-        self.take_pending(state, at, decision, by.clone());
+        let Pending { request, answer } = state.pending.remove(at);
+        state.settled.push(Settled { request, decision: decision.clone(), by: by.clone() });
+        // The driver is gone only when the turn is over, and then nothing waits for the decision.
+        drop(answer.send((decision, by.clone())));
         Ok(Submitted::Done)
     }
 
-    fn record_decision(&self, state: &mut State, request: &ApprovalRequest, decision: &Decision, by: &Decider) {
-        let is_written = lock(&self.rollout).append(&RolloutItem::EventMsg(EventRecord::ApprovalDecided {
-            turn_id: request.turn_id,
-            id: request.id,
-            what: approvals::describe(&request.action),
-            decision: approvals::decision_word(decision),
-            by: by.to_string(),
-        }));
-        if !is_written {
-            self.not_written(state);
+    /// Writes what was settled since the last call, and then tells it. For the turn's own task.
+    pub(crate) fn write_settled(&self) {
+        let settled = std::mem::take(&mut lock(&self.state).settled);
+        for Settled { request, decision, by } in settled {
+            let is_written = lock(&self.rollout).append(&RolloutItem::EventMsg(EventRecord::ApprovalDecided {
+                turn_id: request.turn_id,
+                id: request.id,
+                what: approvals::describe(&request.action),
+                decision: approvals::decision_word(&decision),
+                by: by.to_string(),
+            }));
+            if !is_written {
+                self.not_written(&mut lock(&self.state));
+            }
+            self.hub.emit(Event::ApprovalSettled { turn_id: request.turn_id, id: request.id });
         }
-    }
-
-    fn take_pending(&self, state: &mut State, at: usize, decision: Decision, by: Decider) {
-        let Pending { request, answer } = state.pending.remove(at);
-        self.hub.emit(Event::ApprovalSettled { turn_id: request.turn_id, id: request.id });
-        // The driver is gone only when the turn is over, and then nothing waits for the decision.
-        drop(answer.send((decision, by)));
     }
 
     /// Records and announces the end of the turn under way, and begins the next one, which is returned.
@@ -233,6 +229,16 @@ impl Thread {
         mut result: TurnResult,
         carried: Option<Carried>,
     ) -> Option<StartedTurn> {
+        {
+            let mut state = lock(&self.state);
+            let unanswered = std::mem::take(&mut state.pending).into_iter().map(|pending| Settled {
+                request: pending.request,
+                decision: Decision::Deny { reason: DenialReason::Cancelled, note: None },
+                by: Decider::TurnEnd,
+            });
+            state.settled.extend(unanswered);
+        }
+        self.write_settled();
         let (is_kept, is_written, at) = {
             let mut rollout = lock(&self.rollout);
             let at = rollout.length();
@@ -250,11 +256,6 @@ impl Thread {
         let state = &mut *state;
         result.warnings = self.take_warnings(state);
         let result = Arc::new(result);
-        for pending in std::mem::take(&mut state.pending) {
-            let decision = Decision::Deny { reason: DenialReason::Cancelled, note: None };
-            self.record_decision(state, &pending.request, &decision, &Decider::TurnEnd);
-            self.hub.emit(Event::ApprovalSettled { turn_id: pending.request.turn_id, id: pending.request.id });
-        }
         match carried {
             Some(Carried { remembered, next_item_id, context_tokens }) => {
                 (state.remembered, state.next_item_id) = (remembered, next_item_id);

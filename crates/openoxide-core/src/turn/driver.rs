@@ -448,6 +448,7 @@ impl<'a> Driver<'a> {
                 };
                 let gone = (Decision::Deny { reason: DenialReason::Cancelled, note: None }, Decider::TurnEnd);
                 let (decision, by) = decision.unwrap_or(gone);
+                thread.write_settled();
                 (call, decision, by)
             }
             .boxed(),
