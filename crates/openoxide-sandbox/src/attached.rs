@@ -154,7 +154,10 @@ impl Launcher {
         probe: bool,
     ) -> Result<Supervisor, Refusal> {
         let io = |what| move |source| SandboxError::Io { what, source };
-        let request = link::encode_request(spec, confinement, Manner { backend, probe, stdin: !probe })?;
+        // Without a runtime there is nobody to tell that it could not be written down; the supervisors hold as they do.
+        let entry = if probe { None } else { self.enter(confinement.mode, backend).and_then(Result::ok) };
+        let manner = Manner { backend, probe, stdin: !probe, entry: entry.as_ref() };
+        let request = link::encode_request(spec, confinement, manner)?;
         let (socket, theirs) = UnixStream::pair().map_err(io("making a socket"))?;
         let child = if probe { self.execute(theirs)? } else { self.fork_or_execute(theirs)? };
         let mut supervisor = Supervisor { process: child, socket, records: Records::default() };

@@ -21,6 +21,7 @@
 mod attached;
 mod backend;
 mod capture;
+mod cgroup;
 mod confinement;
 mod descriptors;
 mod env_policy;
@@ -28,12 +29,16 @@ mod error;
 mod files;
 mod hidden;
 mod launcher;
+mod ledger;
+#[cfg(target_os = "linux")]
+mod leftovers;
 mod link;
 mod mode;
 mod own_end;
 mod own_process;
 mod pins;
 mod policy;
+mod processes;
 mod protected;
 mod pump;
 mod refusal;
@@ -53,9 +58,13 @@ pub use env_policy::{EnvPolicy, Inherit};
 pub use error::{ErrorKind, SandboxError};
 pub use files::{Entry, EntryKind, FileView, Links, OpenError, Opened, OpenedDirectory, OpenedFile};
 pub use launcher::Launcher;
+pub use ledger::run_directory;
+#[cfg(target_os = "linux")]
+pub use leftovers::Leftovers;
 pub use mode::SandboxMode;
 pub use own_end::{end_now, ending_signals};
 pub use own_process::hide_own_process;
+pub use processes::{Life, ProcessId};
 pub use policy::{PROTECTED_NAMES, SandboxPolicy, Surroundings, WorkspaceWrite};
 pub use refusal::{Tried, mend};
 pub use repository::is_repository_root;
