@@ -34,7 +34,10 @@ pub(crate) fn delegated() -> Result<PathBuf, String> {
 
 /// Whether groups may be made in this one, and processes of this one moved to them.
 fn may_make_groups(directory: &Path) -> Result<(), String> {
-    let rights = [(directory.to_owned(), Access::WRITE_OK | Access::EXEC_OK), (directory.join("cgroup.procs"), Access::WRITE_OK)];
+    let rights = [
+        (directory.to_owned(), Access::WRITE_OK | Access::EXEC_OK),
+        (directory.join("cgroup.procs"), Access::WRITE_OK),
+    ];
     for (path, access) in rights {
         accessat(CWD, &path, access, AtFlags::EACCESS).map_err(|errno| format!("{}: {errno}", path.display()))?;
     }
@@ -52,7 +55,8 @@ fn own(cgroup: &str, mounts: &str) -> Result<PathBuf, String> {
         (after.split(' ').next() == Some("cgroup2")).then_some(found)
     });
     let (root, point) = mount.ok_or("no cgroup v2 is mounted")?;
-    let inner = Path::new(path).strip_prefix(&root).map_err(|_| format!("the group {path} lies outside of what is mounted"))?;
+    let inner =
+        Path::new(path).strip_prefix(&root).map_err(|_| format!("the group {path} lies outside of what is mounted"))?;
     // A group outside of the namespace is shown so.
     if inner.components().any(|part| part == std::path::Component::ParentDir) {
         return Err(format!("the group {path} lies outside of what is mounted"));
@@ -110,9 +114,10 @@ impl Group {
     /// Kills all that is in it. The processes end soon after.
     pub(crate) fn kill(&self) {
         // It fails where there is no such group any more.
-        let _ = fs::OpenOptions::new().write(true).open(self.path.join("cgroup.kill")).and_then(|mut file| {
-            io::Write::write_all(&mut file, b"1")
-        });
+        let _ = fs::OpenOptions::new()
+            .write(true)
+            .open(self.path.join("cgroup.kill"))
+            .and_then(|mut file| io::Write::write_all(&mut file, b"1"));
     }
 
     /// Removes it; whether it is gone. It stays while a process is in it.

@@ -131,16 +131,16 @@ impl Launcher {
         self.shared.worked.store(place, Ordering::Relaxed);
     }
 
-    /// Writes down a command that nothing but its supervisors holds together; none where its end is the kernel's own part,
-    /// or there is no home to write to.
-    pub(crate) fn enter(&self, mode: SandboxMode, backend: Backend) -> Option<io::Result<Entry>> {
+    /// The entry of a command that nothing but its supervisors holds together, still to be written; none where its end is the
+    /// kernel's own part, or there is no home to write to.
+    pub(crate) fn entry(&self, mode: SandboxMode, backend: Backend) -> Option<Entry> {
         let home = self.surroundings().state.as_deref()?;
         let is_held = mode != SandboxMode::DangerFullAccess && backend != Backend::Landlock;
         if is_held || !cfg!(target_os = "linux") {
             return None;
         }
         let groups = self.shared.groups.get_or_init(|| cgroup::delegated().ok());
-        Some(Entry::begin(home, groups.as_deref()))
+        Entry::new(home, groups.as_deref()).ok()
     }
 
     /// Whether each command in full access gets a control group of its own, by which all of it is ended.
@@ -160,10 +160,8 @@ impl Launcher {
         confinement: &Confinement,
         backend: Backend,
     ) -> Result<RunningCommand, Refusal> {
-        let entry = self.enter(confinement.mode, backend);
-        let unlisted = entry.as_ref().and_then(|entry| entry.as_ref().err()).map(ToString::to_string);
-        let mut entry = Starting(entry.and_then(Result::ok));
-        let manner = Manner { backend, probe: false, stdin: false, entry: entry.0.as_ref() };
+        let entry = self.entry(confinement.mode, backend);
+        let manner = Manner { backend, probe: false, stdin: false, entry: entry.as_ref() };
         let request = link::encode_request(spec, confinement, manner)?;
         let io = |what| move |source| SandboxError::Io { what, source };
         let Ends { ours, theirs } = match spec.tty {
@@ -173,18 +171,21 @@ impl Launcher {
         let output = Arc::new(watched(ours).map_err(io("watching the output"))?);
         let (socket, their_socket) = UnixStream::pair().map_err(io("making a socket"))?;
         socket.set_nonblocking(true).map_err(io("making a socket"))?;
-        // Most requests fit the socket's buffer and are there when the supervisor first looks.
-        let sent = match (&socket).write(&request) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            other => other.map_err(io("sending the request"))?,
-        };
         let mut start = Start {
-            child: Reaper::of(self.start_helper(spec, entry.0.as_ref(), their_socket, theirs)?),
+            child: Reaper::of(self.start_helper(spec, entry.as_ref(), their_socket, theirs)?),
             records: Records::default(),
             helper: self.helper(),
             spec,
         };
-        let entry = entry.0.take();
+        // While the supervisor's program is loaded; it starts nothing before it has the request.
+        let unlisted = entry.as_ref().and_then(|entry| entry.write().err()).map(|error| error.to_string());
+        // Most requests fit the socket's buffer and are there when the supervisor first looks.
+        let sent = match (&socket).write(&request) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            // As below.
+            Err(_) => request.len(),
+            Ok(written) => written,
+        };
         // The write half is the lifeline: dropping it tells the supervisor to end everything.
         let (mut control, lifeline) =
             tokio::net::UnixStream::from_std(socket).map_err(io("watching the supervisor"))?.into_split();
@@ -288,18 +289,6 @@ impl Start<'_> {
     }
 }
 
-/// The entry of a command whose supervisor does not run yet: it goes with whatever keeps that from running. The supervisor
-/// removes it otherwise.
-struct Starting(Option<Entry>);
-
-impl Drop for Starting {
-    fn drop(&mut self) {
-        if let Some(entry) = self.0.take() {
-            entry.remove();
-        }
-    }
-}
-
 /// What holders of a command keep to see that it ends.
 #[derive(Debug)]
 pub(crate) struct Keeper {
@@ -334,7 +323,8 @@ impl Reaper {
         if let Ok(child) = self.0.try_lock()
             && let Some(child) = &*child
         {
-            let _ = rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::CONT);
+            let _ =
+                rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::CONT);
         }
     }
 }

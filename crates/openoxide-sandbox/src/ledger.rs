@@ -1,5 +1,5 @@
 //! The ledger of live commands: `<home>/run/commands/<id>`, one file for each command that no namespace holds together. It is
-//! there before the command's program runs, and goes when nothing of the command is left. What a killed server leaves is
+//! there before the command is forked, gets the processes as they are made, and goes when nothing of the command is left. What a killed server leaves is
 //! read by the next start on the same home (`leftovers.rs`), which ends it.
 //!
 //! ```text
@@ -19,6 +19,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use rustix::process::Pid;
 
@@ -120,32 +121,32 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Writes down that a command of this process is about to start.
-    pub(crate) fn begin(home: &Path, groups: Option<&Path>) -> io::Result<Self> {
-        let own = ProcessId::own().ok_or_else(|| io::Error::other("/proc does not tell which process this is"))?;
-        let (id, directory) = (CommandId::new()?, directory(home));
+    /// One for a new command, which is to be written before that is started.
+    pub(crate) fn new(home: &Path, groups: Option<&Path>) -> io::Result<Self> {
+        let id = CommandId::new()?;
         let group = groups.map(|groups| Group::of(groups, &id.to_string()));
-        let path = directory.join(id.to_string());
-        let create = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        Ok(Self { id, path: directory(home).join(id.to_string()), group })
+    }
+
+    /// Writes down that a command of this process is about to start.
+    pub(crate) fn write(&self) -> io::Result<()> {
+        let own = own_process().ok_or_else(|| io::Error::other("/proc does not tell which process this is"))?;
+        let create = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path);
         let mut file = match create() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+                let directory = self.path.parent().unwrap_or(&self.path);
+                DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
                 create()?
             }
             other => other?,
         };
         let mut text = format!("server {own}\n").into_bytes();
-        if let Some(group) = &group {
+        if let Some(group) = &self.group {
             text.extend_from_slice(b"group ");
             text.extend_from_slice(group.path().as_os_str().as_bytes());
             text.push(b'\n');
         }
-        let entry = Self { id, path, group };
-        if let Err(error) = file.write_all(&text) {
-            entry.remove();
-            return Err(error);
-        }
-        Ok(entry)
+        file.write_all(&text).inspect_err(|_| self.remove())
     }
 
     /// The entry at a path that the server has sent.
@@ -176,6 +177,12 @@ impl Entry {
         // It may be gone already: whoever sees the end last removes it once more.
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// This process, which is looked up once: that costs as much as all else that is written down.
+fn own_process() -> Option<&'static ProcessId> {
+    static OWN: OnceLock<Option<ProcessId>> = OnceLock::new();
+    OWN.get_or_init(ProcessId::own).as_ref()
 }
 
 /// Adds a process to an entry.
@@ -249,10 +256,15 @@ mod tests {
     #[test]
     fn an_entry_is_read_as_it_was_written() {
         let home = tempfile::tempdir().unwrap();
-        let entry = Entry::begin(home.path(), Some(Path::new("/cg/b c"))).unwrap();
+        let entry = Entry::new(home.path(), Some(Path::new("/cg/b c"))).unwrap();
+        entry.write().unwrap();
         let own = rustix::process::getpid();
         note(&entry.open().unwrap(), "supervisor", own);
-        entry.open().unwrap().write_all(b"command 1 2\nnews 3\ncommand x 2\ncommand -1 2\ncommand 4000000000 2\ncommand 4").unwrap();
+        entry
+            .open()
+            .unwrap()
+            .write_all(b"command 1 2\nnews 3\ncommand x 2\ncommand -1 2\ncommand 4000000000 2\ncommand 4")
+            .unwrap();
         let all = Recorded::all(home.path());
         let [recorded] = all.as_slice() else { panic!("{all:?}") };
         assert_eq!(recorded.entry.id, entry.id);
@@ -268,7 +280,9 @@ mod tests {
         let id = CommandId::new().unwrap();
         assert_eq!(id.to_string().parse(), Ok(id));
         assert!(id.0 >= 1 << 62 && id.0 < 1 << 63);
-        for other in ["", "0", "0000000000000001", "+000000000000001", "4000000000000", "4000000000000000 ", "40000000000000G0"] {
+        for other in
+            ["", "0", "0000000000000001", "+000000000000001", "4000000000000", "4000000000000000 ", "40000000000000G0"]
+        {
             assert!(other.parse::<CommandId>().is_err(), "{other}");
         }
     }

@@ -432,15 +432,13 @@ mod tests {
 
     #[test]
     fn an_entry_of_the_ledger_arrives_and_its_id_is_the_commands_own() {
-        let entry = Entry::at("/h/run/commands/4000000000000001".into(), Some(Path::new("/g/openoxide-4000000000000001")));
+        let entry =
+            Entry::at("/h/run/commands/4000000000000001".into(), Some(Path::new("/g/openoxide-4000000000000001")));
         let mut spec = spec();
         spec.env.insert(CommandId::VARIABLE.into(), "of the command in which the server runs".into());
         let bytes = encode_request(&spec, &confinement(), Manner { entry: entry.as_ref(), ..MANNER }).unwrap();
         let request = Request::read(&bytes[..]).unwrap();
-        assert_eq!(
-            request.env().collect::<Vec<_>>(),
-            [c"A=1=2", c"B=", c"OPENOXIDE_COMMAND_ID=4000000000000001"]
-        );
+        assert_eq!(request.env().collect::<Vec<_>>(), [c"A=1=2", c"B=", c"OPENOXIDE_COMMAND_ID=4000000000000001"]);
         let (arrived, entry) = (request.entry.unwrap(), entry.unwrap());
         assert_eq!((arrived.id, &arrived.path, &arrived.group), (entry.id, &entry.path, &entry.group));
         assert!(entry.group.is_some());

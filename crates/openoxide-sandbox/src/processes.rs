@@ -24,7 +24,11 @@ pub(crate) struct Stat {
 impl Stat {
     /// What the kernel says of a process; none where there is none that this one may see.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
-        Self::parse(pid, &fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?)
+        // All of it in one reading: it has 52 numbers at most, and a name.
+        let mut bytes = [0; 2048];
+        let mut file = fs::File::open(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+        let read = std::io::Read::read(&mut file, &mut bytes).ok()?;
+        Self::parse(pid, &bytes[..read])
     }
 
     /// The name of the program stands in brackets and may hold any byte, brackets and blanks included. The fields after

@@ -166,12 +166,7 @@ struct Command {
 }
 
 /// Starts the command and lets go of everything that is its own.
-fn start(
-    request: &Request,
-    listed: &Listed<'_>,
-    null: &OwnedFd,
-    control: &mut Control,
-) -> Result<Command, Failure> {
+fn start(request: &Request, listed: &Listed<'_>, null: &OwnedFd, control: &mut Control) -> Result<Command, Failure> {
     child::settle_input(request, control.socket.as_fd());
     let started = confine::start(request, listed, null.as_fd(), control)?;
     // Only the command's processes may hold its output open: its end is how readers know that they have all.

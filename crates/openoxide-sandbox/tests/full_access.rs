@@ -89,16 +89,21 @@ fn send(signal: Signal, pids: &[u32]) {
 
 /// The groups that entries name.
 fn groups(entries: &[String]) -> Vec<PathBuf> {
-    entries.iter().flat_map(|entry| entry.lines()).filter_map(|line| line.strip_prefix("group ").map(Into::into)).collect()
+    entries
+        .iter()
+        .flat_map(|entry| entry.lines())
+        .filter_map(|line| line.strip_prefix("group ").map(Into::into))
+        .collect()
 }
 
 #[tokio::test]
 async fn a_command_is_written_down_with_its_supervisors_for_as_long_as_it_lives() {
     let (home, mark) = (Home::new(), mark());
     let (command, [above, below]) = home.command(&mark).await;
+    let expected = [("supervisor", above), ("supervisor", below), ("command", command.pid())];
+    until("the supervisors are written down", || home.entries()[0].matches("\nsupervisor ").count() == 2).await;
     let entries = home.entries();
     let [entry] = entries.as_slice() else { panic!("{entries:?}") };
-    let expected = [("supervisor", above), ("supervisor", below), ("command", command.pid())];
     for (what, pid) in expected {
         let start = ProcessId::of(pid).unwrap().to_string();
         let start = start.rsplit(' ').next().unwrap();
@@ -210,6 +215,7 @@ async fn supervisors_that_are_stopped_again_and_again_are_no_way_out() {
 async fn the_next_start_ends_what_was_left_when_all_were_killed_at_once() {
     let (home, mark) = (Home::new(), mark());
     let mut server = home.server(&mark).await;
+    until("the supervisors are written down", || home.entries()[0].matches("\nsupervisor ").count() == 2).await;
     let entries = home.entries();
     let supervisors: Vec<u32> = entries
         .iter()

@@ -34,6 +34,8 @@ pub(super) fn start(
     };
     let pid = fork_by(&|| listed.fork(), request, &program, null, &confine, &mut report)?;
     drop(report);
+    // While the program is loaded.
+    listed.add_supervisor();
     match failure::hear(&mut failed) {
         // Nothing was told: the program runs, or was killed on the way, which its exit will tell.
         None => Ok(pid),

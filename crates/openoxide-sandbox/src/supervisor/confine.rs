@@ -119,12 +119,7 @@ fn confined(
 }
 
 #[cfg(target_os = "macos")]
-fn confined(
-    request: &Request,
-    listed: &Listed<'_>,
-    null: BorrowedFd<'_>,
-    _: &mut Control,
-) -> Result<Started, Failure> {
+fn confined(request: &Request, listed: &Listed<'_>, null: BorrowedFd<'_>, _: &mut Control) -> Result<Started, Failure> {
     use rustix::io::Errno;
     if request.confinement.private_tmp.is_some() {
         return Err(Failure::unavailable("giving the thread a /tmp of its own".to_owned(), Errno::NOTSUP));

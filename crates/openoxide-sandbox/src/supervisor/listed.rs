@@ -25,18 +25,17 @@ pub(super) struct Listed<'a> {
 }
 
 impl<'a> Listed<'a> {
-    /// Adds this process, and marks it and with it all that it will start.
+    /// Marks this process and with it all that it will start.
     pub(super) fn begin(request: &'a Request) -> Self {
         let entry = request.entry.as_ref();
         let listed = Self { entry, file: entry.and_then(Entry::open), is_grouped: Cell::new(false) };
         if let Some(entry) = entry {
             entry.id.mark_process();
-            listed.add_supervisor();
         }
         listed
     }
 
-    /// Adds this supervisor.
+    /// Adds this supervisor. By its id it can be found before.
     pub(super) fn add_supervisor(&self) {
         self.add("supervisor", getpid());
     }

@@ -48,7 +48,6 @@ impl Twin {
         if let Some(below) = Pid::from_raw(forked) {
             guard(below, request, listed, null, control)
         }
-        listed.add_supervisor();
         become_subreaper()?;
         // Its death ends the wait in `signals`, as that of a child does.
         rustix::process::set_parent_process_death_signal(Some(Signal::CHILD))?;
@@ -72,6 +71,7 @@ impl Twin {
 fn guard(below: Pid, request: &Request, listed: &Listed<'_>, null: BorrowedFd<'_>, control: &mut Control) -> ! {
     // Only the command's processes hold its output and its input open.
     let _ = child::detach(null);
+    listed.add_supervisor();
     if request.stdin {
         // SAFETY: the descriptor is the command's input, which nothing in this copy uses.
         #[allow(unsafe_code)]
