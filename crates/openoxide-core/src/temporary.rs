@@ -25,14 +25,18 @@ impl Thread {
             return Ok(None);
         }
         let place = place(self.core.config.launcher.surroundings(), self.id());
+        // Before it is there: a kill in between leaves a note too many and no directory that nobody knows of.
+        if !self.has_temporary.swap(true, Ordering::Relaxed) {
+            left::note(self.core.config.launcher.surroundings(), self.id(), &place);
+        }
         match make(&place) {
-            Ok(()) => {
-                if !self.has_temporary.swap(true, Ordering::Relaxed) {
-                    left::note(self.core.config.launcher.surroundings(), self.id(), &place);
-                }
-                Ok(Some(place))
+            Ok(()) => Ok(Some(place)),
+            Err(source) => {
+                // What stands there is not to be removed.
+                self.has_temporary.store(false, Ordering::Relaxed);
+                left::forget(self.core.config.launcher.surroundings(), self.id());
+                Err(CoreError::Temporary { path: place, source })
             }
-            Err(source) => Err(CoreError::Temporary { path: place, source }),
         }
     }
 

@@ -22,7 +22,7 @@ fn own_note(surroundings: &Surroundings, id: ThreadId) -> Option<PathBuf> {
     Some(directory(surroundings)?.join(format!("{id}.{}", std::process::id())))
 }
 
-/// Writes down that this process has made the directory, or uses it now.
+/// Writes down that this process makes the directory, or uses it from now on.
 pub(super) fn note(surroundings: &Surroundings, id: ThreadId, place: &Path) {
     let (Some(path), Some(own)) = (own_note(surroundings, id), ProcessId::own()) else { return };
     let text = [own.to_string().as_bytes(), b"\n", place.as_os_str().as_bytes()].concat();
