@@ -38,6 +38,12 @@ impl Drop for Surroundings {
     }
 }
 
+/// Says something that is shown of a test that passes, too.
+fn say(text: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
 /// What can be tested here, and a word on what cannot.
 fn surroundings() -> Vec<Surroundings> {
     let mut all = vec![Surroundings { name: "the user who runs the tests", user: None, group: None }];
@@ -48,10 +54,10 @@ fn surroundings() -> Vec<Surroundings> {
                 let name = "an ordinary user with a delegated control group";
                 all.push(Surroundings { name, user: Some(ORDINARY), group: Some(group) });
             }
-            Err(why) => println!("NOT TESTED HERE: a delegated control group: {why}"),
+            Err(why) => say(&format!("NOT TESTED HERE: a delegated control group: {why}")),
         }
     } else {
-        println!("NOT TESTED HERE: other users and a group delegated to them: the tests do not run as root");
+        say("NOT TESTED HERE: other users and a group delegated to them: the tests do not run as root");
     }
     all
 }
@@ -83,7 +89,7 @@ struct House<'a> {
 
 impl<'a> House<'a> {
     fn new(surroundings: &'a Surroundings) -> Self {
-        println!("as {}", surroundings.name);
+        eprintln!("as {}", surroundings.name);
         let house = Self { surroundings, place: place_of(surroundings.user) };
         for name in ["tmp", "work"] {
             std::fs::create_dir(house.path(name)).unwrap();
@@ -263,7 +269,7 @@ fn all_killed_at_once_at_any_moment_leave_nothing_to_the_next_start() {
         server.close_input();
         assert!(server.wait_exit().success());
     }
-    println!("{had_some} of {rounds} kills left processes to the next start");
+    eprintln!("{had_some} of {rounds} kills left processes to the next start");
     assert!(had_some > 0, "no kill left anything to end");
 }
 

@@ -101,7 +101,7 @@ impl Group {
     /// Makes it. It is of use only where the kernel can end all of it, as from Linux 5.14 on.
     pub(crate) fn make(&self) -> Result<OwnedFd, Errno> {
         rustix::fs::mkdir(&self.path, Mode::from_raw_mode(0o755))?;
-        let opened = accessat(CWD, &self.path.join("cgroup.kill"), Access::WRITE_OK, AtFlags::EACCESS).and_then(|()| {
+        let opened = accessat(CWD, self.path.join("cgroup.kill"), Access::WRITE_OK, AtFlags::EACCESS).and_then(|()| {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             rustix::fs::open(&self.path, flags, Mode::empty())
         });

@@ -2,7 +2,7 @@
 //! is told by the ledger (`ledger.rs`) and by the processes themselves; a process that only happens to have an id that was
 //! written down is never touched.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::ledger::{CommandId, Recorded};
-use crate::processes::{Life, Stat};
+use crate::processes::{Life, ProcessId, Stat};
 
 /// How long is looked for what is still there, before it is left to the next start.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -46,8 +46,10 @@ impl crate::Launcher {
 /// Ends what is left of the commands of servers that are gone. Where nothing is, it costs the look into one directory.
 pub(crate) fn end_all(home: &Path) -> Leftovers {
     let mut left = Recorded::all(home);
+    // One server may have many commands.
+    let mut lives: HashMap<ProcessId, Life> = HashMap::new();
     left.retain(|recorded| match &recorded.server {
-        Some(server) => server.life() == Life::Ended,
+        Some(server) => *lives.entry(server.clone()).or_insert_with(|| server.life()) == Life::Ended,
         None => {
             remove_unfinished(recorded);
             false

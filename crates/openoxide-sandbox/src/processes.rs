@@ -55,7 +55,7 @@ impl Stat {
 }
 
 /// One process and no other, also for whoever reads this after the process or the whole system has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ProcessId {
     boot: String,
     /// The namespace that the process id is of.

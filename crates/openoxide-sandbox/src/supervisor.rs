@@ -4,7 +4,7 @@
 //!
 //! Being a child subreaper it inherits every process of the tree that loses its parent, whatever session or group that
 //! process has moved to. So "no child is left" is the kernel's own word for "nothing is left". In full access there are two
-//! of them (`twin`), because a command there can kill its supervisor.
+//! of them (`twin`), because a command there can kill its supervisor, and an entry in the ledger (`listed`), because it can kill both.
 
 mod child;
 mod confine;

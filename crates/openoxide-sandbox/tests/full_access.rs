@@ -4,6 +4,7 @@
 //! Whether a control group holds them as well depends on where the tests run; each says so in its output.
 
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -33,11 +34,17 @@ struct Home {
 
 impl Home {
     fn new() -> Self {
+        use std::io::Write as _;
+        static TOLD: std::sync::Once = std::sync::Once::new();
         let home = Self { directory: tempfile::tempdir().unwrap() };
-        match home.launcher().groups_commands() {
-            Ok(()) => println!("control groups: delegated here, so they are in force"),
-            Err(why) => println!("control groups: not to be had here ({why}); supervisors and ledger alone are tested"),
-        }
+        // Past the test harness, so that it is shown when all is well.
+        TOLD.call_once(|| {
+            let told = match home.launcher().groups_commands() {
+                Ok(()) => "control groups: delegated here, and in force".to_owned(),
+                Err(why) => format!("NOT TESTED HERE: control groups ({why}); supervisors and ledger alone are"),
+            };
+            let _ = writeln!(std::io::stderr(), "{told}");
+        });
         home
     }
 
