@@ -10,7 +10,9 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use openoxide_sandbox::{Launcher, ProcessId, RunningCommand, Surroundings};
+use openoxide_sandbox::{
+    Backend, Launcher, ProcessId, RunningCommand, SandboxMode, SandboxPolicy, Surroundings, WorkspaceWrite,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use support::{HELPER, mark, marked, script, state, until};
 
@@ -28,22 +30,26 @@ fn escapees(mark: &str) -> String {
 }
 const ESCAPEES: usize = 6;
 
+/// Says something that is shown of a test that passes, too.
+fn say(text: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
 struct Home {
     directory: tempfile::TempDir,
 }
 
 impl Home {
     fn new() -> Self {
-        use std::io::Write as _;
         static TOLD: std::sync::Once = std::sync::Once::new();
         let home = Self { directory: tempfile::tempdir().unwrap() };
-        // Past the test harness, so that it is shown when all is well.
         TOLD.call_once(|| {
             let told = match home.launcher().groups_commands() {
                 Ok(()) => "control groups: delegated here, and in force".to_owned(),
                 Err(why) => format!("NOT TESTED HERE: control groups ({why}); supervisors and ledger alone are"),
             };
-            let _ = writeln!(std::io::stderr(), "{told}");
+            say(&told);
         });
         home
     }
@@ -313,4 +319,23 @@ fn no_entry_makes_a_start_end_itself_or_a_group_that_is_no_commands() {
     std::fs::write(&path, format!("{text}group {}\n", group.display())).unwrap();
     assert_eq!(home.launcher().end_leftovers().processes, 0);
     assert_eq!(std::fs::read_to_string(group.join("cgroup.kill")).unwrap(), "");
+}
+
+#[tokio::test]
+async fn what_landlock_alone_confines_is_written_down_as_well() {
+    let (home, mark) = (Home::new(), mark());
+    let workspace = tempfile::tempdir_in("/var/tmp").unwrap();
+    let policy = SandboxPolicy::new(SandboxMode::ReadOnly, workspace.path().into(), WorkspaceWrite::default());
+    let launcher = home.launcher().only(Backend::Landlock);
+    if let Err(error) = launcher.probe(&policy) {
+        say(&format!("NOT TESTED HERE: Landlock alone: {error}"));
+        return;
+    }
+    let mut spec = script(&format!("trap '' TERM; setsid sleep {mark} & env -i setsid sleep {mark} & sleep {mark}"));
+    (spec.cwd, spec.policy) = (workspace.path().into(), policy);
+    let command = launcher.spawn(spec).await.unwrap();
+    until("all run", || marked(&mark).len() == 3).await;
+    let (_, supervisor) = state(command.pid()).unwrap();
+    send(Signal::KILL, &[supervisor]);
+    home.expect_nothing(&mark).await;
 }
