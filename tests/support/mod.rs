@@ -118,13 +118,18 @@ impl Server {
         let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mark = format!("{}-{count}-", home.file_name().unwrap().to_string_lossy());
         let mut command = openoxide(home);
+        set(&mut command);
+        Self::run(command, mark, capabilities, arguments)
+    }
+
+    /// The server that a command line starts, which ends with the program's name or an argument to it.
+    pub(crate) fn run(mut command: Command, mark: String, capabilities: Value, arguments: &[&str]) -> Self {
         command
             .args(["mcp-server", "-c", "model_provider=\"offline\""])
             .args(arguments)
             .env(MARK, &mark)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        set(&mut command);
         let mut child = command.spawn().unwrap();
         let stdout = child.stdout.take().unwrap();
         // The reading thread sends, the test receives; the bound holds more than any test leaves unread.

@@ -217,7 +217,34 @@ fn sandbox(exe: PathBuf) -> anyhow::Result<Vec<Finding>> {
         });
     }
     findings.push(landlock());
+    findings.push(full_access(launcher.groups_commands()));
     Ok(findings)
+}
+
+/// How what a command in full access has started is ended.
+fn full_access(groups: Result<(), String>) -> Finding {
+    let what = format!("end of commands in {}", SandboxMode::DangerFullAccess.as_str());
+    match groups {
+        Ok(()) => Finding {
+            what,
+            state: State::Works,
+            detail: "each has a control group of its own, two supervisors, and an entry for the next start".to_owned(),
+            mend: None,
+        },
+        Err(why) => Finding {
+            what,
+            state: State::Note,
+            detail: format!(
+                "each has two supervisors and an entry for the next start, and no control group of its own ({why}): a \
+                 process that hides on purpose can outlive a kill of all supervisors"
+            ),
+            mend: Some(
+                "start it where cgroup v2 is delegated to you: in a systemd session that is `systemd-run --user --scope \
+                 -p Delegate=yes openoxide ...`"
+                    .to_owned(),
+            ),
+        },
+    }
 }
 
 /// What each means said of a mode.
@@ -281,6 +308,15 @@ mod tests {
         let finding = of_survey(SandboxMode::WorkspaceWrite, &survey);
         assert!(finding.state == State::Fails && finding.mend.is_some());
         assert!(finding.detail.contains("namespaces: making") && finding.detail.contains("bubblewrap: finding"));
+    }
+
+    #[test]
+    fn what_holds_full_access_is_named() {
+        let grouped = full_access(Ok(()));
+        assert!(grouped.state == State::Works && grouped.detail.contains("control group"));
+        let without = full_access(Err("no cgroup v2 is mounted".to_owned()));
+        assert!(without.state == State::Note && without.mend.is_some());
+        assert!(without.detail.contains("two supervisors") && without.detail.contains("no cgroup v2 is mounted"));
     }
 
     #[test]

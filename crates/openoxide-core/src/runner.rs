@@ -67,7 +67,12 @@ impl Runner for Launcher {
         let launcher = self.clone();
         async move {
             match Launcher::spawn(&launcher, spec).await {
-                Ok(command) => Ok(Arc::new(command) as Arc<dyn Running>),
+                Ok(command) => {
+                    if let Some(why) = command.unlisted() {
+                        tracing::warn!(why, "a command is not in the ledger; a start after a kill would not end it");
+                    }
+                    Ok(Arc::new(command) as Arc<dyn Running>)
+                }
                 Err(error) => Err(error.to_string()),
             }
         }

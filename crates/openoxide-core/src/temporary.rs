@@ -1,6 +1,9 @@
 //! A thread's own directory for temporary files: `openoxide-<thread>` in the server's, for its user alone. It is made for
 //! the first command, found again by the thread's id, and removed when the thread is closed or leaves memory otherwise, when
-//! the server ends, and when the thread is deleted.
+//! the server ends, and when the thread is deleted. What a killed server leaves is removed by the next start on the same home
+//! (`temporary/left.rs`).
+
+pub(crate) mod left;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,12 +25,18 @@ impl Thread {
             return Ok(None);
         }
         let place = place(self.core.config.launcher.surroundings(), self.id());
+        // Before it is there: a kill in between leaves a note too many and no directory that nobody knows of.
+        if !self.has_temporary.swap(true, Ordering::Relaxed) {
+            left::note(self.core.config.launcher.surroundings(), self.id(), &place);
+        }
         match make(&place) {
-            Ok(()) => {
-                self.has_temporary.store(true, Ordering::Relaxed);
-                Ok(Some(place))
+            Ok(()) => Ok(Some(place)),
+            Err(source) => {
+                // What stands there is not to be removed.
+                self.has_temporary.store(false, Ordering::Relaxed);
+                left::forget(self.core.config.launcher.surroundings(), self.id());
+                Err(CoreError::Temporary { path: place, source })
             }
-            Err(source) => Err(CoreError::Temporary { path: place, source }),
         }
     }
 
@@ -62,15 +71,18 @@ pub(crate) fn place(surroundings: &Surroundings, id: ThreadId) -> PathBuf {
 fn make(place: &Path) -> io::Result<()> {
     match rustix::fs::mkdir(place, Mode::from_raw_mode(0o700)) {
         Ok(()) => return Ok(()),
+        Err(Errno::EXIST) if is_ours(place)? => return Ok(()),
         Err(Errno::EXIST) => {}
         Err(errno) => return Err(errno.into()),
     }
+    Err(io::Error::other("something of that name is there which is not the user's own directory of mode 0700"))
+}
+
+/// Whether it is a directory of the user's that nobody else can enter.
+fn is_ours(place: &Path) -> io::Result<bool> {
     let stat = rustix::fs::lstat(place)?;
     let is_directory = FileType::from_raw_mode(stat.st_mode).is_dir();
-    if is_directory && stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o077 == 0 {
-        return Ok(());
-    }
-    Err(io::Error::other("something of that name is there which is not the user's own directory of mode 0700"))
+    Ok(is_directory && stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o077 == 0)
 }
 
 /// Removes what a thread has left in its own directory for temporary files. Links are removed and not followed. Blocks on
@@ -81,7 +93,7 @@ pub fn remove_temporary(surroundings: &Surroundings, id: ThreadId) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             tracing::warn!(place = %place.display(), %error, "a thread's temporary files were not removed");
         }
-        Ok(()) | Err(_) => {}
+        Ok(()) | Err(_) => left::forget(surroundings, id),
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use openoxide_sandbox::SandboxMode;
+use openoxide_sandbox::{Launcher, SandboxMode};
 
 pub use self::fork::fork_rollout;
 pub use self::listing::PageCursor;
@@ -60,9 +60,27 @@ pub struct ThreadManager {
     this: Weak<Self>,
 }
 
+/// Ends commands of servers that are gone, and removes their temporary files.
+fn end_leftovers(launcher: &Launcher) {
+    #[cfg(target_os = "linux")]
+    {
+        let openoxide_sandbox::Leftovers { commands, processes, stuck } = launcher.end_leftovers();
+        if processes > 0 {
+            tracing::info!(commands, processes, "ended what commands of a server that was killed had left running");
+        }
+        if !stuck.is_empty() {
+            tracing::warn!(?stuck, "processes of commands of a server that was killed could not be ended");
+        }
+    }
+    crate::temporary::left::sweep(launcher.surroundings());
+}
+
 impl ThreadManager {
     /// A manager without threads.
+    ///
+    /// What servers on the same home left behind that were killed is ended and removed first.
     pub fn new(config: Config) -> Arc<Self> {
+        end_leftovers(&config.launcher);
         let runner = Arc::new(config.launcher.clone());
         Self::with_runner(config, runner)
     }

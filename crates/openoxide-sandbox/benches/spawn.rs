@@ -40,6 +40,14 @@ fn supervised(bencher: divan::Bencher) {
     supervise(bencher, false);
 }
 
+/// As for a server with a home: the command is in the ledger, and in a control group where one can be had.
+#[divan::bench(sample_count = 300, sample_size = 1)]
+fn supervised_and_written_down(bencher: divan::Bencher) {
+    let home = tempfile::tempdir_in("/var/tmp").expect("a directory can be made");
+    let surroundings = Surroundings { state: Some(home.path().into()), ..Surroundings::default() };
+    start_and_wait(bencher, SandboxPolicy::full_access(), surroundings, false);
+}
+
 #[divan::bench(sample_count = 300, sample_size = 1)]
 fn read_only(bencher: divan::Bencher) {
     confine(bencher, SandboxMode::ReadOnly);

@@ -11,6 +11,7 @@ use rustix::process::{Pid, WaitOptions};
 
 use crate::backend::Backend;
 use crate::launcher::START_LIMIT;
+use crate::ledger::Entry;
 use crate::link::{self, Manner, Record, Records};
 use crate::refusal::{Refusal, Tried};
 use crate::{CommandSpec, Confinement, ExitStatus, HELPER_ARG, Launcher, SandboxError, SandboxPolicy, supervisor};
@@ -154,11 +155,15 @@ impl Launcher {
         probe: bool,
     ) -> Result<Supervisor, Refusal> {
         let io = |what| move |source| SandboxError::Io { what, source };
-        let request = link::encode_request(spec, confinement, Manner { backend, probe, stdin: !probe })?;
+        let entry = if probe { None } else { self.entry(confinement.mode, backend) };
+        let manner = Manner { backend, probe, stdin: !probe, entry: entry.as_ref() };
+        let request = link::encode_request(spec, confinement, manner)?;
         let (socket, theirs) = UnixStream::pair().map_err(io("making a socket"))?;
         let child = if probe { self.execute(theirs)? } else { self.fork_or_execute(theirs)? };
         let mut supervisor = Supervisor { process: child, socket, records: Records::default() };
         supervisor.socket.set_read_timeout(Some(START_LIMIT)).map_err(io("watching the supervisor"))?;
+        // There is no log here to tell where it cannot be written; the supervisors hold as they do.
+        let _ = entry.as_ref().map(Entry::write);
         // A supervisor that is gone says so below.
         let _ = supervisor.socket.write_all(&request);
         let (mut detail, mut exit) = (Vec::new(), None);

@@ -6,15 +6,17 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::OwnedReadHalf;
 
 use crate::backend::Backend;
+use crate::cgroup;
 use crate::descriptors;
+use crate::ledger::{CommandId, Entry};
 use crate::link::{self, Manner, Record, Records};
 use crate::pins::Pins;
 use crate::pump::Pump;
@@ -44,22 +46,27 @@ struct Shared {
     worked: AtomicUsize,
     /// Where set, nothing else is tried.
     only: Option<Backend>,
+    /// Where control groups for commands may be made; asked for when the first one needs it.
+    groups: OnceLock<Option<PathBuf>>,
 }
 
 impl Launcher {
     /// Takes the path of this program, whose `main` calls [`crate::dispatch_helper`] first, and the user's places.
     #[must_use]
     pub fn new(helper: PathBuf, surroundings: Surroundings) -> Self {
-        let (pins, worked) = (Arc::default(), AtomicUsize::new(0));
-        Self { shared: Arc::new(Shared { helper, surroundings, pins, worked, only: None }) }
+        Self::of(helper, surroundings, Arc::default(), None)
+    }
+
+    fn of(helper: PathBuf, surroundings: Surroundings, pins: Arc<Pins>, only: Option<Backend>) -> Self {
+        let (worked, groups) = (AtomicUsize::new(0), OnceLock::new());
+        Self { shared: Arc::new(Shared { helper, surroundings, pins, worked, only, groups }) }
     }
 
     /// The same launcher, which tries one means of confinement and no other.
     #[must_use]
     pub fn only(&self, backend: Backend) -> Self {
         let (helper, surroundings) = (self.shared.helper.clone(), self.shared.surroundings.clone());
-        let (pins, worked) = (Arc::clone(&self.shared.pins), AtomicUsize::new(0));
-        Self { shared: Arc::new(Shared { helper, surroundings, pins, worked, only: Some(backend) }) }
+        Self::of(helper, surroundings, Arc::clone(&self.shared.pins), Some(backend))
     }
 
     /// The program that is the supervisor.
@@ -124,13 +131,38 @@ impl Launcher {
         self.shared.worked.store(place, Ordering::Relaxed);
     }
 
+    /// The entry of a command that nothing but its supervisors holds together, still to be written; none where its end is the
+    /// kernel's own part, or there is no home to write to.
+    pub(crate) fn entry(&self, mode: SandboxMode, backend: Backend) -> Option<Entry> {
+        let home = self.surroundings().state.as_deref()?;
+        let is_held = mode != SandboxMode::DangerFullAccess && backend != Backend::Landlock;
+        if is_held || !cfg!(target_os = "linux") {
+            return None;
+        }
+        let groups = self.shared.groups.get_or_init(|| cgroup::delegated().ok());
+        Entry::new(home, groups.as_deref()).ok()
+    }
+
+    /// Whether each command in full access gets a control group of its own, by which all of it is ended.
+    ///
+    /// # Errors
+    /// Why it does not: then two supervisors and the ledger hold it.
+    pub fn groups_commands(&self) -> Result<(), String> {
+        #[cfg(target_os = "linux")]
+        return cgroup::try_here();
+        #[cfg(not(target_os = "linux"))]
+        Err("this system has no control groups".to_owned())
+    }
+
     async fn start(
         &self,
         spec: &CommandSpec,
         confinement: &Confinement,
         backend: Backend,
     ) -> Result<RunningCommand, Refusal> {
-        let request = link::encode_request(spec, confinement, Manner { backend, probe: false, stdin: false })?;
+        let entry = self.entry(confinement.mode, backend);
+        let manner = Manner { backend, probe: false, stdin: false, entry: entry.as_ref() };
+        let request = link::encode_request(spec, confinement, manner)?;
         let io = |what| move |source| SandboxError::Io { what, source };
         let Ends { ours, theirs } = match spec.tty {
             false => terminal::pipe().map_err(io("making a pipe"))?,
@@ -139,16 +171,20 @@ impl Launcher {
         let output = Arc::new(watched(ours).map_err(io("watching the output"))?);
         let (socket, their_socket) = UnixStream::pair().map_err(io("making a socket"))?;
         socket.set_nonblocking(true).map_err(io("making a socket"))?;
-        // Most requests fit the socket's buffer and are there when the supervisor first looks.
-        let sent = match (&socket).write(&request) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            other => other.map_err(io("sending the request"))?,
-        };
         let mut start = Start {
-            child: Reaper(Some(self.start_helper(spec, their_socket, theirs)?)),
+            child: Reaper::of(self.start_helper(spec, entry.as_ref(), their_socket, theirs)?),
             records: Records::default(),
             helper: self.helper(),
             spec,
+        };
+        // While the supervisor's program is loaded; it starts nothing before it has the request.
+        let unlisted = entry.as_ref().and_then(|entry| entry.write().err()).map(|error| error.to_string());
+        // Most requests fit the socket's buffer and are there when the supervisor first looks.
+        let sent = match (&socket).write(&request) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            // As below.
+            Err(_) => request.len(),
+            Ok(written) => written,
         };
         // The write half is the lifeline: dropping it tells the supervisor to end everything.
         let (mut control, lifeline) =
@@ -168,23 +204,37 @@ impl Launcher {
         };
         let seconds = START_LIMIT.as_secs();
         let late = || Err(SandboxError::HelperTimeout { seconds }.into());
-        let pid = tokio::time::timeout(START_LIMIT, answer).await.unwrap_or_else(|_| late())?;
+        let told = tokio::time::timeout(START_LIMIT, answer).await.unwrap_or_else(|_| late());
+        if let (Err(Refusal::Failed(SandboxError::HelperLost { .. })), Some(entry)) = (&told, &entry) {
+            // It may have started the command before it was killed.
+            entry.end().await;
+        }
+        let pid = told?;
         let Start { child, records, .. } = start;
-        let pump = Pump::new(child, control, records, Arc::clone(&output), pid, spec.output_limit);
+        let supervisor = child.clone();
+        let pump = Pump::new(child, control, records, Arc::clone(&output), pid, spec.output_limit, entry.clone());
         let terminal = spec.tty.then_some(output);
-        Ok(RunningCommand::new(pid, lifeline, terminal, pump))
+        Ok(RunningCommand::new(pid, lifeline, terminal, pump, Keeper { supervisor, entry, unlisted }))
     }
 
     /// Starts the supervisor with the socket as its stdin and the command's output as its stdout and stderr.
     ///
     /// Three plain descriptors and no work between fork and exec: so the standard library can use `posix_spawn`,
-    /// whose cost does not grow with this process. The environment is empty, because every command could read it.
-    fn start_helper(&self, spec: &CommandSpec, socket: UnixStream, output: OwnedFd) -> Result<Child, SandboxError> {
+    /// whose cost does not grow with this process. The environment is empty, because every command could read it, but
+    /// for what the supervisor is known by where it is killed or stopped.
+    fn start_helper(
+        &self,
+        spec: &CommandSpec,
+        entry: Option<&Entry>,
+        socket: UnixStream,
+        output: OwnedFd,
+    ) -> Result<Child, SandboxError> {
         let failed = |source| SandboxError::HelperStart { helper: self.helper().to_path_buf(), source };
         let errors = output.try_clone().map_err(failed)?;
         #[expect(clippy::disallowed_methods, reason = "this is the sandbox crate")]
         let mut command = std::process::Command::new(self.helper());
         command.arg(HELPER_ARG).args(descriptors::argument()).args(&spec.thread_marker).env_clear();
+        command.envs(entry.map(|entry| (CommandId::VARIABLE, entry.id.to_string())));
         command.stdin(Stdio::from(OwnedFd::from(socket))).stdout(Stdio::from(output)).stderr(Stdio::from(errors));
         // Our copies of the command's ends are closed with `command` on return.
         command.spawn().map_err(failed)
@@ -239,23 +289,51 @@ impl Start<'_> {
     }
 }
 
-/// Makes sure that a supervisor leaves no zombie, whichever way its owner ends.
+/// What holders of a command keep to see that it ends.
 #[derive(Debug)]
-pub(crate) struct Reaper(Option<Child>);
+pub(crate) struct Keeper {
+    pub(crate) supervisor: Reaper,
+    pub(crate) entry: Option<Entry>,
+    /// Why it is not in the ledger, where it should be.
+    pub(crate) unlisted: Option<String>,
+}
+
+/// Makes sure that a supervisor leaves no zombie, whichever way its owner ends. Copies are for the same supervisor; the
+/// lock is held for single calls, but while an exit is taken that is there or about to be.
+#[derive(Debug, Clone)]
+pub(crate) struct Reaper(Arc<Mutex<Option<Child>>>);
 
 impl Reaper {
+    fn of(child: Child) -> Self {
+        Self(Arc::new(Mutex::new(Some(child))))
+    }
+
     /// Takes the exit of a supervisor that has closed its socket or said its last word, so that this does not wait.
     pub(crate) fn reap(&mut self) {
-        if let Some(mut child) = self.0.take() {
+        let mut child = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut child) = child.take() {
             // It fails only for a process that is not our child any more.
             let _ = child.wait();
+        }
+    }
+
+    /// Continues a supervisor that somebody has stopped. It continues the one below itself.
+    pub(crate) fn wake(&self) {
+        // Where the lock is held it has ended. Until its exit is taken its id is no other process's.
+        if let Ok(child) = self.0.try_lock()
+            && let Some(child) = &*child
+        {
+            let _ =
+                rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::CONT);
         }
     }
 }
 
 impl Drop for Reaper {
     fn drop(&mut self) {
-        let Some(mut child) = self.0.take() else { return };
+        // Others still look after it.
+        let Some(child) = Arc::get_mut(&mut self.0) else { return };
+        let Some(mut child) = child.get_mut().unwrap_or_else(PoisonError::into_inner).take() else { return };
         // The lifeline closes with the owner, but the supervisor may need two seconds to end what runs; that is not
         // waited for here. Where no thread can be had, the zombie lasts as long as this process.
         if !matches!(child.try_wait(), Ok(Some(_))) {

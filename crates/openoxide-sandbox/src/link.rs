@@ -4,13 +4,14 @@
 //! A request is a header of eight 32-bit numbers in native order (mark, bytes that follow, flags, mode, backend, words,
 //! entries of the environment, paths of the confinement), then strings that each end with NUL: directory, words,
 //! `NAME=value`, paths with a letter in front for what they are and, for directories, which one it must be. The supervisor hands the words to `execve` where they
-//! lie. A record is a tag byte and two 32-bit numbers.
+//! lie. The paths of the command's entry in the ledger and of its control group follow, each with its letter. A record is a tag byte and two 32-bit numbers.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::backend::Backend;
+use crate::ledger::{CommandId, Entry};
 use crate::{CommandSpec, Confinement, DirectoryId, SandboxError, SandboxMode, WritableRoot};
 
 /// Asks the supervisor to end everything below it. The end of the stream asks the same.
@@ -20,7 +21,7 @@ pub(crate) const TERMINATE: u8 = b'T';
 const MAX_REQUEST: usize = 16 << 20;
 
 /// Stands first in a request. It changes with the form, so that a replaced binary is noticed.
-const MARK: u32 = 0x4f58_5303;
+const MARK: u32 = 0x4f58_5304;
 const NUMBERS: usize = 8;
 const HEADER: usize = 4 * NUMBERS;
 const FLAG_TTY: u32 = 1;
@@ -34,26 +35,30 @@ const TEMPORARY: u8 = b't';
 const HIDDEN: u8 = b'h';
 const LEDGERS: u8 = b'l';
 const PRIVATE_TMP: u8 = b'p';
+const ENTRY: u8 = b'e';
+const GROUP: u8 = b'g';
 
 /// Bytes of a record.
 const RECORD: usize = 9;
 
 /// What the supervisor is to do with a command, beside what the command is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Manner {
+pub(crate) struct Manner<'a> {
     /// By which means it is confined.
     pub(crate) backend: Backend,
     /// Whether everything is done but the last step: the command is confined and not run.
     pub(crate) probe: bool,
     /// Whether descriptor 3 becomes its stdin.
     pub(crate) stdin: bool,
+    /// Where it is written down, if it is.
+    pub(crate) entry: Option<&'a Entry>,
 }
 
 /// The request for a command.
 pub(crate) fn encode_request(
     spec: &CommandSpec,
     confinement: &Confinement,
-    manner: Manner,
+    manner: Manner<'_>,
 ) -> Result<Vec<u8>, SandboxError> {
     let mut out = vec![0; HEADER];
     let mut push = |parts: &[&[u8]]| {
@@ -66,8 +71,16 @@ pub(crate) fn encode_request(
     for word in &spec.argv {
         push(&[word.as_bytes()]);
     }
-    for (name, value) in &spec.env {
+    // That of the command in which this server itself may run is not this command's.
+    let variables = spec.env.iter().filter(|(name, _)| manner.entry.is_none() || *name != CommandId::VARIABLE);
+    let mut entries = 0;
+    for (name, value) in variables {
         push(&[name.as_bytes(), b"=", value.as_bytes()]);
+        entries += 1;
+    }
+    if let Some(entry) = manner.entry {
+        push(&[CommandId::VARIABLE.as_bytes(), b"=", entry.id.to_string().as_bytes()]);
+        entries += 1;
     }
     let mut paths = 0;
     let mut push_path = |what: u8, id: Option<&DirectoryId>, path: &Path| {
@@ -80,6 +93,9 @@ pub(crate) fn encode_request(
     confinement.hidden.iter().for_each(|path| push_path(HIDDEN, None, path));
     confinement.ledgers.iter().for_each(|path| push_path(LEDGERS, None, path));
     confinement.private_tmp.iter().for_each(|path| push_path(PRIVATE_TMP, None, path));
+    manner.entry.into_iter().for_each(|entry| push_path(ENTRY, None, &entry.path));
+    let group = manner.entry.and_then(|entry| entry.group.as_ref());
+    group.into_iter().for_each(|group| push_path(GROUP, None, group.path()));
     let bytes = out.len() - HEADER;
     if bytes > MAX_REQUEST {
         return Err(SandboxError::TooLarge { bytes, limit: MAX_REQUEST });
@@ -100,7 +116,7 @@ pub(crate) fn encode_request(
         confinement.mode.to_wire(),
         manner.backend.to_wire(),
         count(spec.argv.len()),
-        count(spec.env.len()),
+        count(entries),
         paths,
     ];
     for (place, number) in out.chunks_exact_mut(4).zip(numbers) {
@@ -116,6 +132,8 @@ pub(crate) struct Request {
     pub(crate) stdin: bool,
     pub(crate) backend: Backend,
     pub(crate) confinement: Confinement,
+    /// Where the command is written down, if it is.
+    pub(crate) entry: Option<Entry>,
     header: [u8; HEADER],
     /// What follows the header.
     strings: Vec<u8>,
@@ -159,6 +177,7 @@ impl Request {
                 network: flags & FLAG_NETWORK != 0,
                 ..Confinement::new(SandboxMode::from_wire(mode)?)
             },
+            entry: None,
             header,
             strings,
             starts,
@@ -171,6 +190,7 @@ impl Request {
 
     fn read_paths(&mut self) -> Option<()> {
         let first = 1 + self.words + self.entries;
+        let (mut entry, mut group) = (None, None);
         for position in first..self.starts.len() {
             let (what, text) = self.string(position).to_bytes().split_first()?;
             // Every path is absolute, and no identity has a slash in it.
@@ -184,8 +204,13 @@ impl Request {
                 HIDDEN => self.confinement.hidden.push(path),
                 LEDGERS => self.confinement.ledgers = Some(path),
                 PRIVATE_TMP => self.confinement.private_tmp = Some(path),
+                ENTRY => entry = Some(path),
+                GROUP => group = Some(path),
                 _ => return None,
             }
+        }
+        if let Some(path) = entry {
+            self.entry = Some(Entry::at(path, group.as_deref())?);
         }
         Some(())
     }
@@ -387,7 +412,7 @@ mod tests {
         }
     }
 
-    const MANNER: Manner = Manner { backend: Backend::Landlock, probe: true, stdin: false };
+    const MANNER: Manner<'_> = Manner { backend: Backend::Landlock, probe: true, stdin: false, entry: None };
 
     fn encoded() -> Vec<u8> {
         encode_request(&spec(), &confinement(), MANNER).unwrap()
@@ -403,6 +428,20 @@ mod tests {
         assert!(request.tty && request.probe && !request.stdin);
         assert_eq!(request.backend, Backend::Landlock);
         assert_eq!(request.confinement, confinement());
+    }
+
+    #[test]
+    fn an_entry_of_the_ledger_arrives_and_its_id_is_the_commands_own() {
+        let entry =
+            Entry::at("/h/run/commands/4000000000000001".into(), Some(Path::new("/g/openoxide-4000000000000001")));
+        let mut spec = spec();
+        spec.env.insert(CommandId::VARIABLE.into(), "of the command in which the server runs".into());
+        let bytes = encode_request(&spec, &confinement(), Manner { entry: entry.as_ref(), ..MANNER }).unwrap();
+        let request = Request::read(&bytes[..]).unwrap();
+        assert_eq!(request.env().collect::<Vec<_>>(), [c"A=1=2", c"B=", c"OPENOXIDE_COMMAND_ID=4000000000000001"]);
+        let (arrived, entry) = (request.entry.unwrap(), entry.unwrap());
+        assert_eq!((arrived.id, &arrived.path, &arrived.group), (entry.id, &entry.path, &entry.group));
+        assert!(entry.group.is_some());
     }
 
     #[test]

@@ -13,7 +13,9 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::capture::Capture;
 use crate::launcher::Reaper;
+use crate::ledger::Entry;
 use crate::link::{Record, Records};
+use crate::running::TERMINATE_LIMIT;
 use crate::{ExitStatus, supervisor};
 
 /// How long after the exit output is still waited for where something left behind keeps the pipe open.
@@ -65,6 +67,8 @@ pub(crate) struct Pump {
     said_gone: bool,
     /// Whether the command was the last of its tree and the supervisor takes away what it had put into the workspace.
     is_tidying: bool,
+    /// Where the command is written down, if it is.
+    entry: Option<Entry>,
 }
 
 impl Pump {
@@ -75,10 +79,12 @@ impl Pump {
         output: Arc<AsyncFd<OwnedFd>>,
         pid: u32,
         output_limit: usize,
+        entry: Option<Entry>,
     ) -> Self {
         let shared = Arc::new(Shared { capture: Mutex::new(Capture::new(output_limit)) });
         let progress = watch::Sender::new(Progress::default());
-        Self { child, control, records, output, pid, shared, progress, exit: None, said_gone: false, is_tidying: false }
+        let (exit, said_gone, is_tidying) = (None, false, false);
+        Self { child, control, records, output, pid, shared, progress, exit, said_gone, is_tidying, entry }
     }
 
     /// What holders look at.
@@ -92,6 +98,8 @@ impl Pump {
         let (mut is_output_open, mut is_control_open) = (true, true);
         // Set at the exit and again when the supervisor ends; passed, nothing more is waited for.
         let mut deadline: Option<Instant> = None;
+        // Set when the last holder is gone; passed, the supervisors are kept from their work, stopped perhaps.
+        let (mut is_held, mut end_by) = (true, None);
         self.handle_records(&mut deadline);
         while is_control_open || is_output_open {
             // Each branch only waits for readiness or time; what is ready stays ready when another branch is taken.
@@ -114,7 +122,17 @@ impl Pump {
                     is_control_open = heard.is_ok() && self.hear();
                     self.handle_records(&mut deadline);
                     if !is_control_open {
-                        self.handle_end(&mut deadline);
+                        self.handle_end(&mut deadline).await;
+                    }
+                }
+                () = self.progress.closed(), if is_held => {
+                    is_held = false;
+                    end_by = Some(Instant::now() + TERMINATE_LIMIT);
+                }
+                () = sleep_until(end_by.unwrap_or_else(Instant::now)), if end_by.is_some() && is_control_open => {
+                    end_by = None;
+                    if let Some(entry) = &self.entry {
+                        entry.end().await;
                     }
                 }
                 () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
@@ -170,11 +188,14 @@ impl Pump {
     }
 
     /// The supervisor has ended.
-    fn handle_end(&mut self, deadline: &mut Option<Instant>) {
+    async fn handle_end(&mut self, deadline: &mut Option<Instant>) {
         self.child.reap();
         if !self.said_gone {
-            // Somebody killed it. The command died with it; what else is left in its session must not outlive it.
+            // Somebody killed it. The command died with it; what else is left must not outlive it.
             supervisor::kill_session(self.pid);
+            if let Some(entry) = &self.entry {
+                entry.end().await;
+            }
         }
         self.is_tidying = false;
         let killed = ExitStatus { code: None, signal: Some(libc::SIGKILL) };

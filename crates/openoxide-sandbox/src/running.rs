@@ -11,11 +11,15 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::launcher::Keeper;
 use crate::pump::{Progress, Pump, Shared};
 use crate::{Output, SandboxError, link};
 
 /// The longest that [`RunningCommand::terminate`] waits: the two seconds the supervisor gives, and a little.
-const TERMINATE_LIMIT: Duration = Duration::from_millis(2100);
+pub(crate) const TERMINATE_LIMIT: Duration = Duration::from_millis(2100);
+
+/// How long the news is waited for that the supervisors are gone, once they were killed.
+const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// How long a full terminal buffer is waited for.
 const TYPE_LIMIT: Duration = Duration::from_secs(5);
@@ -51,14 +55,28 @@ pub struct RunningCommand {
     progress: watch::Receiver<Progress>,
     /// The version whose output was taken.
     seen: AtomicU64,
+    keeper: Keeper,
 }
 
 impl RunningCommand {
     /// Sets the task to work. It holds no part of the lifeline.
-    pub(crate) fn new(pid: u32, lifeline: OwnedWriteHalf, terminal: Option<Arc<AsyncFd<OwnedFd>>>, pump: Pump) -> Self {
+    pub(crate) fn new(
+        pid: u32,
+        lifeline: OwnedWriteHalf,
+        terminal: Option<Arc<AsyncFd<OwnedFd>>>,
+        pump: Pump,
+        keeper: Keeper,
+    ) -> Self {
         let (shared, progress) = pump.views();
         tokio::spawn(pump.run());
-        Self { pid, lifeline, terminal, shared, progress, seen: AtomicU64::new(0) }
+        Self { pid, lifeline, terminal, shared, progress, seen: AtomicU64::new(0), keeper }
+    }
+
+    /// Why the command is not written down where the next start would find it, if the server and all supervisors are
+    /// killed; none where it is, or need not be.
+    #[must_use]
+    pub fn unlisted(&self) -> Option<&str> {
+        self.keeper.unlisted.as_deref()
     }
 
     /// The process id of the command, which is also its session and its process group.
@@ -148,11 +166,28 @@ impl RunningCommand {
 
     /// Ends the whole tree: SIGTERM at the first poll, SIGKILL after two seconds for what is left.
     ///
-    /// It returns when nothing is left, after 2.1 s at most. Dropping the future does not take the order back.
+    /// A supervisor that was stopped is continued. Where all are kept from their work, what is left is looked for among all
+    /// processes and killed.
+    ///
+    /// It returns when nothing is left, after 2.1 s at most, or a little later in that last case. Dropping the future does not
+    /// take the order back.
     pub async fn terminate(&self) {
         // One byte always has room. It fails where the supervisor is gone, which is what is asked for.
         let _ = self.lifeline.try_write(&[link::TERMINATE]);
+        self.keeper.supervisor.wake();
         let mut progress = self.progress.clone();
-        let _ = timeout(TERMINATE_LIMIT, progress.wait_for(|progress| progress.is_gone)).await;
+        let is_gone = timeout(TERMINATE_LIMIT, progress.wait_for(|progress| progress.is_gone)).await.is_ok();
+        if !is_gone && let Some(entry) = &self.keeper.entry {
+            entry.end().await;
+            // Of the supervisors, too, nothing is left but an exit to take.
+            let _ = timeout(LAST_WORD, progress.wait_for(|progress| progress.is_gone)).await;
+        }
+    }
+}
+
+impl Drop for RunningCommand {
+    fn drop(&mut self) {
+        // The lifeline closes now, which only a supervisor notices that is not stopped.
+        self.keeper.supervisor.wake();
     }
 }

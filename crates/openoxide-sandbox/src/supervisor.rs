@@ -4,12 +4,13 @@
 //!
 //! Being a child subreaper it inherits every process of the tree that loses its parent, whatever session or group that
 //! process has moved to. So "no child is left" is the kernel's own word for "nothing is left". In full access there are two
-//! of them (`twin`), because a command there can kill its supervisor.
+//! of them (`twin`), because a command there can kill its supervisor, and an entry in the ledger (`listed`), because it can kill both.
 
 mod child;
 mod confine;
 mod descendants;
 mod failure;
+mod listed;
 mod signals;
 #[cfg(target_os = "linux")]
 mod twin;
@@ -28,6 +29,7 @@ pub(crate) use confine::landlock_version;
 use descendants::Sweeper;
 pub(crate) use descendants::kill_session;
 use failure::Failure;
+use listed::Listed;
 #[cfg(target_os = "linux")]
 use twin::Twin;
 
@@ -94,36 +96,42 @@ fn supervise() -> Result<(), NoRequest> {
     // The duplicate is closed at exec, which the standard descriptor is not. It is a low one, now that all are closed.
     let control = rustix::stdio::stdin().try_clone_to_owned().map_err(|_| NoRequest)?;
     let mut control = Control { socket: UnixStream::from(control), is_open: true };
-    let started = match prepare() {
-        Ok(null) => match Request::read(&mut control.socket) {
-            Some(request) => {
-                #[cfg(target_os = "linux")]
-                let split = Twin::split(&request, null.as_fd(), &mut control);
-                #[cfg(not(target_os = "linux"))]
-                let split = Ok(Twin);
-                let started = split.map_err(|errno| Failure::new(Step::Prepare, errno));
-                started.and_then(|twin| Ok((start(&request, &null, &mut control)?, twin)))
+    match prepare() {
+        Ok(null) => {
+            let request = Request::read(&mut control.socket).ok_or(NoRequest)?;
+            let listed = Listed::begin(&request);
+            if let Err(failure) = run_to_its_end(&request, &listed, &null, &mut control) {
+                listed.close();
+                control.tell_failure(&failure);
             }
-            None => return Err(NoRequest),
-        },
-        Err(errno) => Err(Failure::new(Step::Prepare, errno)),
-    };
-    match started {
-        Ok((Command { started, tty }, twin)) => {
-            control.tell(Record::Started { pid: started.pid.as_raw_nonzero().get().cast_unsigned() });
-            watch(&started, tty, &mut control, &twin);
-            #[cfg(target_os = "linux")]
-            if let Some(placeholders) = started.placeholders {
-                placeholders.remove();
-            }
-            control.tell(Record::Gone);
-            twin.release();
         }
-        Err(failure) => {
-            details(&failure.detail).for_each(|record| control.tell(record));
-            control.tell(Record::Failed { step: failure.step, errno: failure.errno.raw_os_error() });
-        }
+        Err(errno) => control.tell_failure(&Failure::new(Step::Prepare, errno)),
     }
+    Ok(())
+}
+
+/// Starts the command and returns when nothing of it is left, or because it does not run.
+fn run_to_its_end(
+    request: &Request,
+    listed: &Listed<'_>,
+    null: &OwnedFd,
+    control: &mut Control,
+) -> Result<(), Failure> {
+    #[cfg(target_os = "linux")]
+    let twin = Twin::split(request, listed, null.as_fd(), control);
+    #[cfg(not(target_os = "linux"))]
+    let twin = Ok(Twin);
+    let twin = twin.map_err(|errno| Failure::new(Step::Prepare, errno))?;
+    let Command { started, tty } = start(request, listed, null, control)?;
+    control.tell(Record::Started { pid: started.pid.as_raw_nonzero().get().cast_unsigned() });
+    watch(&started, tty, control, &twin, listed);
+    #[cfg(target_os = "linux")]
+    if let Some(placeholders) = started.placeholders {
+        placeholders.remove();
+    }
+    listed.close();
+    control.tell(Record::Gone);
+    twin.release();
     Ok(())
 }
 
@@ -158,9 +166,9 @@ struct Command {
 }
 
 /// Starts the command and lets go of everything that is its own.
-fn start(request: &Request, null: &OwnedFd, control: &mut Control) -> Result<Command, Failure> {
+fn start(request: &Request, listed: &Listed<'_>, null: &OwnedFd, control: &mut Control) -> Result<Command, Failure> {
     child::settle_input(request, control.socket.as_fd());
-    let started = confine::start(request, null.as_fd(), control)?;
+    let started = confine::start(request, listed, null.as_fd(), control)?;
     // Only the command's processes may hold its output open: its end is how readers know that they have all.
     child::detach(null.as_fd()).map_err(|errno| Failure::new(Step::Prepare, errno))?;
     Ok(Command { started, tty: request.tty })
@@ -176,6 +184,12 @@ impl Control {
     /// Tells the launcher, if there still is one.
     fn tell(&mut self, record: Record) {
         let _ = self.socket.write_all(&record.encode());
+    }
+
+    /// Tells why the command does not run.
+    fn tell_failure(&mut self, failure: &Failure) {
+        details(&failure.detail).for_each(|record| self.tell(record));
+        self.tell(Record::Failed { step: failure.step, errno: failure.errno.raw_os_error() });
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -207,7 +221,7 @@ enum Ending {
 }
 
 /// Returns when nothing is left below this process.
-fn watch(started: &Started, tty: bool, control: &mut Control, twin: &Twin) {
+fn watch(started: &Started, tty: bool, control: &mut Control, twin: &Twin, listed: &Listed<'_>) {
     let mut ending = Ending::No;
     let mut sweeper = Sweeper::new(started.pid, tty);
     loop {
@@ -230,6 +244,7 @@ fn watch(started: &Started, tty: bool, control: &mut Control, twin: &Twin) {
                 Some(TERM_ROUND.min(kill_at.saturating_duration_since(now)))
             }
             Ending::Killing { pause } => {
+                listed.kill();
                 sweeper.kill();
                 let now = *pause;
                 *pause = (now * 2).min(LONGEST_KILL_ROUND);

@@ -61,9 +61,10 @@ fn everything_ends_with_the_runtime() {
 
 #[tokio::test]
 async fn everything_ends_with_a_killed_server() {
-    let mark = mark();
+    let (mark, home) = (mark(), tempfile::tempdir().unwrap());
     #[expect(clippy::disallowed_methods, reason = "the server has to be another process")]
-    let mut server = std::process::Command::new(HELPER).arg("hold").arg(escapees(&mark)).spawn().unwrap();
+    let mut server =
+        std::process::Command::new(HELPER).arg("hold").arg(home.path()).arg(escapees(&mark)).spawn().unwrap();
     until("all run", || marked(&mark).len() == ESCAPEES).await;
     let is_supervisor = |pid: &u32| state(*pid).is_some_and(|(_, parent)| parent == server.id());
     let supervisors: Vec<u32> = support::pids().filter(is_supervisor).collect();

@@ -45,7 +45,7 @@ impl JsonlStore {
     /// A store under `<home>/sessions`; nothing is created before the first line is written.
     pub fn new(home: &Path) -> Self {
         let (sessions, aside) = (home.join("sessions"), home.join("archived_sessions"));
-        Self { sessions, aside, run: home.join("run/threads"), disk: Arc::new(RealDisk) }
+        Self { sessions, aside, run: openoxide_sandbox::run_directory(home).join("threads"), disk: Arc::new(RealDisk) }
     }
 
     /// The same on a disk that may fail.

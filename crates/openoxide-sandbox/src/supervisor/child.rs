@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 
 use super::failure::{self, Failure, errno_of};
+use super::listed::Listed;
 use super::{INPUT, exit, signals};
 use crate::link::{Request, Step};
 
@@ -15,18 +16,26 @@ use crate::link::{Request, Step};
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
 /// Starts the command and returns once it runs its program, or says why it does not. `confine` is called in the process
-/// that becomes the command, after the last step that needs the supervisor's rights. `wrapper` is a program, with its
+/// that becomes the command, after the last step that needs the supervisor's rights. That process is added to the ledger. `wrapper` is a program, with its
 /// arguments, that runs the command; empty where the command runs itself.
 pub(super) fn start(
     request: &Request,
+    listed: &Listed<'_>,
     wrapper: &[CString],
     null: BorrowedFd<'_>,
     confine: &dyn Fn() -> Result<(), Failure>,
 ) -> Result<Pid, Failure> {
     let program = Program::new(request, wrapper);
     let (mut failed, mut report) = failure::channel()?;
-    let pid = fork(request, &program, null, confine, &mut report)?;
+    // While files can still be reached.
+    let confine = || {
+        listed.add_command();
+        confine()
+    };
+    let pid = fork_by(&|| listed.fork(), request, &program, null, &confine, &mut report)?;
     drop(report);
+    // While the program is loaded.
+    listed.add_supervisor();
     match failure::hear(&mut failed) {
         // Nothing was told: the program runs, or was killed on the way, which its exit will tell.
         None => Ok(pid),
@@ -45,16 +54,28 @@ pub(super) fn fork(
     confine: &dyn Fn() -> Result<(), Failure>,
     report: &mut PipeWriter,
 ) -> Result<Pid, Failure> {
-    let supervisor = rustix::process::getpid();
     // SAFETY: this process has one thread, so the copy may do whatever this one may.
     #[allow(unsafe_code)]
-    let forked = unsafe { libc::fork() };
+    fork_by(&|| unsafe { libc::fork().into() }, request, program, null, confine, report)
+}
+
+fn fork_by(
+    fork: &dyn Fn() -> libc::c_long,
+    request: &Request,
+    program: &Program<'_>,
+    null: BorrowedFd<'_>,
+    confine: &dyn Fn() -> Result<(), Failure>,
+    report: &mut PipeWriter,
+) -> Result<Pid, Failure> {
+    let supervisor = rustix::process::getpid();
+    let forked = fork();
     if forked == 0 {
         let failure = become_command(request, program, null, confine, supervisor);
         failure::tell(report, &failure);
         exit(127)
     }
-    Pid::from_raw(forked.max(0)).ok_or_else(|| Failure::new(Step::Fork, errno_of(&std::io::Error::last_os_error())))
+    let pid = i32::try_from(forked).ok().and_then(|pid| Pid::from_raw(pid.max(0)));
+    pid.ok_or_else(|| Failure::new(Step::Fork, errno_of(&std::io::Error::last_os_error())))
 }
 
 /// In the copy: becomes the command, or returns why not.

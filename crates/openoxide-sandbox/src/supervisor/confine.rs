@@ -40,6 +40,7 @@ use std::os::fd::BorrowedFd;
 use rustix::process::Pid;
 
 use super::failure::Failure;
+use super::listed::Listed;
 use super::{Control, child};
 use crate::SandboxMode;
 use crate::link::Request;
@@ -70,16 +71,26 @@ impl Started {
 }
 
 /// Starts the command that was asked for.
-pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> Result<Started, Failure> {
+pub(super) fn start(
+    request: &Request,
+    listed: &Listed<'_>,
+    null: BorrowedFd<'_>,
+    control: &mut Control,
+) -> Result<Started, Failure> {
     if request.confinement.mode == SandboxMode::DangerFullAccess {
         // Nothing is given up: what the user may do, the command may do, `sudo` included.
-        return child::start(request, &[], null, &|| Ok(())).map(Started::plain);
+        return child::start(request, listed, &[], null, &|| Ok(())).map(Started::plain);
     }
-    confined(request, null, control)
+    confined(request, listed, null, control)
 }
 
 #[cfg(target_os = "linux")]
-fn confined(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> Result<Started, Failure> {
+fn confined(
+    request: &Request,
+    listed: &Listed<'_>,
+    null: BorrowedFd<'_>,
+    control: &mut Control,
+) -> Result<Started, Failure> {
     use crate::backend::Backend;
     use rustix::io::Errno;
     let mode = request.confinement.mode;
@@ -101,14 +112,14 @@ fn confined(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> R
                 landlock::restrict(&request.confinement, &[], landlock::Need::All { terminal })?;
                 filters.install()
             };
-            child::start(request, &[], null, &confine).map(Started::plain)
+            child::start(request, listed, &[], null, &confine).map(Started::plain)
         }
         Backend::Seatbelt => Err(Failure::unavailable("it is a part of macOS".to_owned(), Errno::NOTSUP)),
     }
 }
 
 #[cfg(target_os = "macos")]
-fn confined(request: &Request, null: BorrowedFd<'_>, _: &mut Control) -> Result<Started, Failure> {
+fn confined(request: &Request, listed: &Listed<'_>, null: BorrowedFd<'_>, _: &mut Control) -> Result<Started, Failure> {
     use rustix::io::Errno;
     if request.confinement.private_tmp.is_some() {
         return Err(Failure::unavailable("giving the thread a /tmp of its own".to_owned(), Errno::NOTSUP));
@@ -122,11 +133,11 @@ fn confined(request: &Request, null: BorrowedFd<'_>, _: &mut Control) -> Result<
     if !std::path::Path::new(seatbelt::PROGRAM).exists() {
         return Err(Failure::unavailable(format!("finding {}", seatbelt::PROGRAM), Errno::NOENT));
     }
-    child::start(request, &wrapper, null, &|| Ok(())).map(Started::plain)
+    child::start(request, listed, &wrapper, null, &|| Ok(())).map(Started::plain)
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-fn confined(request: &Request, _: BorrowedFd<'_>, _: &mut Control) -> Result<Started, Failure> {
+fn confined(request: &Request, _: &Listed<'_>, _: BorrowedFd<'_>, _: &mut Control) -> Result<Started, Failure> {
     let what = format!("no means to hold `{}` is built in for this system", request.confinement.mode.as_str());
     Err(Failure::unavailable(what, rustix::io::Errno::NOTSUP))
 }

@@ -86,6 +86,8 @@ mod linux {
     use super::*;
     use std::fs;
 
+    use crate::processes::Stat;
+
     /// Acts on each descendant of this process, parents before their children are listed. The signal is for the case
     /// that none can be listed.
     pub(super) fn visit(command: Pid, signal: Signal, act: &mut dyn FnMut(Pid)) {
@@ -99,7 +101,7 @@ mod linux {
             return;
         }
         // Kernels without lists of children: from all processes, those whose ancestor this is.
-        let all: Vec<Stat> = stats().collect();
+        let all: Vec<Stat> = Stat::all().collect();
         if all.is_empty() {
             // No /proc at all. The command's group is what is left to reach.
             let _ = rustix::process::kill_process_group(command, signal);
@@ -131,64 +133,17 @@ mod linux {
         }
         is_listed
     }
-
-    /// What is needed of `/proc/PID/stat`.
-    pub(super) struct Stat {
-        pub(super) pid: Pid,
-        pub(super) parent: i32,
-        pub(super) session: i32,
-    }
-
-    /// All processes there are to see.
-    pub(super) fn stats() -> impl Iterator<Item = Stat> {
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        entries.filter_map(|entry| {
-            let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
-            parse_stat(pid, &fs::read(entry.path().join("stat")).ok()?)
-        })
-    }
-
-    /// The name of the program stands in brackets and may hold any byte, brackets and blanks included; the fields
-    /// after the last bracket are state, parent, group, session.
-    pub(super) fn parse_stat(pid: Pid, line: &[u8]) -> Option<Stat> {
-        let end = line.iter().rposition(|byte| *byte == b')')?;
-        let rest = std::str::from_utf8(&line[end + 1..]).ok()?;
-        let mut fields = rest.split_ascii_whitespace().skip(1);
-        let parent = fields.next()?.parse().ok()?;
-        let session = fields.nth(1)?.parse().ok()?;
-        Some(Stat { pid, parent, session })
-    }
 }
 
 /// Kills what is left of a command's session after its supervisor has died without a word. What has left the session
 /// is out of reach then. For the launcher; called in the server.
 pub(crate) fn kill_session(session: u32) {
     #[cfg(target_os = "linux")]
-    for stat in linux::stats().filter(|stat| stat.session.cast_unsigned() == session) {
+    for stat in crate::processes::Stat::all().filter(|stat| stat.session.cast_unsigned() == session) {
         let _ = kill_process(stat.pid, Signal::KILL);
     }
     #[cfg(not(target_os = "linux"))]
     if let Some(group) = Pid::from_raw(session.cast_signed()) {
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
-    }
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_programs_name_may_hold_anything() {
-        let pid = Pid::INIT;
-        let stat = linux::parse_stat(pid, b"1 (a) b) (c \xff) S 42 43 44 0 -1\n").unwrap();
-        assert_eq!((stat.parent, stat.session), (42, 44));
-        assert!(linux::parse_stat(pid, b"1 (a").is_none());
-    }
-
-    #[test]
-    fn this_process_is_among_all() {
-        let own = rustix::process::getpid();
-        let stat = linux::stats().find(|stat| stat.pid == own).unwrap();
-        assert_eq!(Pid::from_raw(stat.parent), rustix::process::getppid());
     }
 }

@@ -5,8 +5,9 @@
 //! has neither, and gets no namespace either: in one of a user's own, set-uid programs have no effect. Being a subreaper as
 //! well, the one above inherits whatever the one below has lost by being killed, in whichever session.
 //!
-//! What is not held: a command that kills both in the same instant, or stops the one above and then kills or stops the one
-//! below.
+//! Where both are killed in the same instant, what they leave is ended by the server, which sees their socket close, or by the
+//! next start where the server is killed as well (`ledger.rs`). The server continues the one above where the command
+//! has stopped it, when the command is to end.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, getppid, kill_process};
 
 use super::descendants::Sweeper;
+use super::listed::Listed;
 use super::{Control, INPUT, LONGEST_KILL_ROUND, become_subreaper, child, exit, signals};
 use crate::SandboxMode;
 use crate::link::{Record, Request};
@@ -27,7 +29,12 @@ pub(super) struct Twin {
 impl Twin {
     /// Splits this process in two where the request wants full access; returns in the one below. The process has one
     /// thread and no child.
-    pub(super) fn split(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> Result<Self, Errno> {
+    pub(super) fn split(
+        request: &Request,
+        listed: &Listed<'_>,
+        null: BorrowedFd<'_>,
+        control: &mut Control,
+    ) -> Result<Self, Errno> {
         if request.confinement.mode != SandboxMode::DangerFullAccess {
             return Ok(Self { above: None });
         }
@@ -39,7 +46,7 @@ impl Twin {
             return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::AGAIN));
         }
         if let Some(below) = Pid::from_raw(forked) {
-            guard(below, request, null, control)
+            guard(below, request, listed, null, control)
         }
         become_subreaper()?;
         // Its death ends the wait in `signals`, as that of a child does.
@@ -61,9 +68,10 @@ impl Twin {
 }
 
 /// The one above: continues the one below where somebody stops it, and ends what it leaves.
-fn guard(below: Pid, request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> ! {
+fn guard(below: Pid, request: &Request, listed: &Listed<'_>, null: BorrowedFd<'_>, control: &mut Control) -> ! {
     // Only the command's processes hold its output and its input open.
     let _ = child::detach(null);
+    listed.add_supervisor();
     if request.stdin {
         // SAFETY: the descriptor is the command's input, which nothing in this copy uses.
         #[allow(unsafe_code)]
@@ -84,10 +92,12 @@ fn guard(below: Pid, request: &Request, null: BorrowedFd<'_>, control: &mut Cont
     let mut sweeper = Sweeper::new(below, request.tty);
     let mut pause = Duration::from_millis(1);
     while !is_childless() {
+        listed.kill();
         sweeper.kill();
         signals::wait(None, Some(pause));
         pause = (pause * 2).min(LONGEST_KILL_ROUND);
     }
+    listed.close();
     control.tell(Record::Gone);
     exit(0)
 }
