@@ -1,11 +1,16 @@
 //! A model server on loopback that speaks Responses: each prompt is answered with two commands and, when their outputs are
-//! there, with a text. It keeps what it was sent.
+//! there, with a text; the prompt `long` with a long text at once. It keeps what it was sent.
+
+#![allow(dead_code, reason = "each test program uses its part of this module")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+
+/// Bytes of the long text.
+pub(crate) const LONG: usize = 4 << 20;
 
 /// See the module. Its threads end with the test program.
 pub(crate) struct Model {
@@ -78,8 +83,11 @@ fn serve(stream: &TcpStream, kept: &Mutex<Vec<Value>>) -> Option<()> {
 
 fn answer(request: &Value) -> Vec<Value> {
     let input = request["input"].as_array().unwrap();
-    if input.last().is_some_and(|item| item["type"] == "function_call_output") {
-        return vec![json!({ "type": "message", "content": [{ "type": "output_text", "text": "done" }] })];
+    let text = |text: &str| vec![json!({ "type": "message", "content": [{ "type": "output_text", "text": text }] })];
+    match input.last() {
+        Some(item) if item["type"] == "function_call_output" => return text("done"),
+        Some(item) if item["content"][0]["text"] == "long" => return text(&"x".repeat(LONG)),
+        _ => {}
     }
     // Unique in a conversation, so that an output can belong to one call only.
     let number = input.len();

@@ -32,6 +32,7 @@ mod state_key;
 mod stdio;
 mod subscriptions;
 mod tasks;
+mod unread;
 mod visits;
 mod writer;
 

@@ -63,7 +63,7 @@ impl Processor {
         let route = Route::line(Arc::clone(&self.connection.out));
         while let Some(input) = lines.recv().await {
             // A client that does not read its answers is not served any further.
-            self.connection.out.room_for_input().await;
+            drop(self.connection.out.room_for_input().await);
             self.handle_line(&input.line, &route);
         }
     }
@@ -203,7 +203,7 @@ impl Processor {
         tokio::spawn(async move {
             // A closed semaphore would be an error, and this one is never closed.
             let reading = connection.reading.acquire().await.ok();
-            out.room_for_input().await;
+            let room = out.room_for_input().await;
             // Nobody is left to read it.
             if out.is_closed() {
                 return;
@@ -218,7 +218,7 @@ impl Processor {
                     )));
                 }
             }
-            drop((reading, waiting, open));
+            drop((reading, waiting, open, room));
         });
     }
 

@@ -68,6 +68,7 @@ impl HttpArgs {
             ..HttpConfig::default()
         };
         config.share_percent = table.principal_share_percent.unwrap_or(config.share_percent);
+        config.write_timeout = table.write_timeout();
         table.http.apply(&mut config);
         Ok(Some(config))
     }
