@@ -157,7 +157,7 @@ fn verify(
     root: &Path,
     confinement: Option<&Confinement>,
 ) -> Result<VerifiedPatch, String> {
-    let workspace = thread.hold_directory().map_err(|error| error.to_string())?;
+    let workspace = thread.hold_directory().map_err(|error| error.told())?;
     let directory = workspace.try_clone().map_err(|error| error.to_string())?;
     let base = Base { directory, path: workspace.path().to_owned() };
     let view = thread.view(workspace, Reader::Tool);

@@ -249,7 +249,7 @@ struct Place {
 async fn place(context: &ToolContext, cwd: PathBuf) -> Result<Place, String> {
     let thread = Arc::clone(&context.thread);
     let work = move |_: &StopFlag| {
-        let workspace = thread.hold_directory().map_err(|error| error.to_string())?;
+        let workspace = thread.hold_directory().map_err(|error| error.told())?;
         if !cwd.is_dir() {
             return Err(format!("`workdir` {} is not an existing directory", quote_path(&cwd)));
         }

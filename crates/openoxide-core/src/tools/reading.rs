@@ -103,7 +103,7 @@ pub(super) async fn with_view<T: Send + 'static>(
 ) -> Result<T, String> {
     let thread = Arc::clone(&context.thread);
     let done = blocking(&context.thread, move |stop| {
-        let workspace = thread.hold_directory().map_err(|error| format!("{error}."))?;
+        let workspace = thread.hold_directory().map_err(|error| format!("{}.", error.told()))?;
         work(&thread.view(workspace, reader), stop)
     });
     match done.await {
