@@ -30,7 +30,7 @@ pub use methods::{
     initialize_result,
 };
 pub use result::{
-    CallMeta, CallStatus, DenialReport, ToolOutput, UsageReport, complete, cut_diff, input_required, tool_error,
-    tool_result,
+    CallMeta, CallStatus, DenialReport, FileDiff, ToolOutput, UsageReport, complete, cut_diff, input_required,
+    room_beside, tool_error, tool_result,
 };
 pub use rmcp::model::{ClientCapabilities, Implementation, ProgressToken, ProtocolVersion, Resource, Tool};
