@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 /// Bytes of the long text.
-pub(crate) const LONG: usize = 4 << 20;
+pub(crate) const LONG: usize = 2 << 20;
 
 /// See the module. Its threads end with the test program.
 pub(crate) struct Model {
