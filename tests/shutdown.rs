@@ -239,10 +239,19 @@ fn a_call_and_the_end_of_input_in_one_write_are_answered_modern() {
     end_of_input_at(true, &FORMS);
 }
 
+/// Each form with each signal at once, and with one of them at each later moment.
+fn signals() -> impl Iterator<Item = (Form, u64, &'static str)> {
+    const SIGNALS: [&str; 3] = ["TERM", "INT", "HUP"];
+    let at_once = SIGNALS.into_iter().flat_map(|signal| FORMS.map(|form| (form, 0, signal)));
+    let later = DELAYS[1..].iter().flat_map(|delay| FORMS.map(|form| (form, *delay)));
+    let later = later.zip(SIGNALS.into_iter().cycle()).map(|((form, delay), signal)| (form, delay, signal));
+    at_once.chain(later)
+}
+
 #[test]
 fn a_call_right_before_a_signal_is_answered() {
-    for (signal, form) in ["TERM", "INT", "HUP"].into_iter().flat_map(|signal| FORMS.map(|form| (signal, form))) {
-        let what = format!("{form:?}, SIG{signal}");
+    for (form, delay, signal) in signals() {
+        let what = format!("{form:?}, SIG{signal} after {delay} ms");
         let house = House::new(form == Form::Task);
         let (mut server, opening, call) = house.prepare(form, LONG);
         // Handlers of signals stand when the first answer is there.
@@ -250,6 +259,8 @@ fn a_call_right_before_a_signal_is_answered() {
         server.write(&format!("{opening}{list}\n"));
         server.answer(5);
         server.write(&call);
+        // The moment is the case, not a wait for something.
+        std::thread::sleep(Duration::from_millis(delay));
         server.signal(signal);
         let (messages, status) = server.rest();
         expect_interrupted(&what, &messages);

@@ -17,6 +17,7 @@ pub(crate) mod surroundings;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use openoxide_core::{ApprovalPolicy, CommandRule};
@@ -98,6 +99,9 @@ pub(crate) enum Fallback {
     Deny,
 }
 
+/// How long a client may read nothing while as much waits for it as may, where the configuration does not say.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
+
 /// `[mcp_server]`.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct McpServerTable {
@@ -139,6 +143,11 @@ pub(crate) struct McpServerTable {
 }
 
 impl McpServerTable {
+    /// How long a client may read nothing while as much waits for it as may.
+    pub(crate) fn write_timeout(&self) -> Duration {
+        self.write_timeout_sec.map_or(WRITE_TIMEOUT, |seconds| Duration::from_secs(seconds.get()))
+    }
+
     /// The limits among them.
     pub(crate) fn limits(&self) -> Limits {
         let Self { max_sandbox, max_approval, allow_roots, .. } = self;

@@ -20,9 +20,6 @@ use crate::rules_cmd::parse_policy;
 use crate::sandbox_cmd::parse_mode;
 use crate::watchdog::{Input, Watchdog};
 
-/// How long a client may read nothing while its queue is full, where the configuration does not say.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
-
 /// Arguments of `openoxide mcp-server`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct McpServerArgs {
@@ -200,14 +197,13 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
             None | Some(Fallback::AutoWithinPolicy) => ApprovalStrategy::AutoWithinPolicy,
             Some(Fallback::Deny) => ApprovalStrategy::DenyOnApproval,
         };
-        let write_timeout = config.mcp_server.write_timeout_sec;
         let agent = Server::new(ServerConfig {
             manager,
             state_key_file,
             tasks,
             approval_strategy,
             max_wait,
-            write_timeout: write_timeout.map_or(WRITE_TIMEOUT, |seconds| Duration::from_secs(seconds.get())),
+            write_timeout: config.mcp_server.write_timeout(),
             on_eof: match args.on_eof {
                 Eof::Interrupt => OnEof::Interrupt,
                 Eof::Finish => OnEof::Finish,

@@ -10,8 +10,8 @@ use tokio::sync::OnceCell;
 
 pub(crate) use self::before::Before;
 use self::before::{Changed, Content};
-use crate::FileRecord;
 use crate::undo::hash;
+use crate::{FileRecord, TurnResult};
 
 /// The files that one turn has touched, in the order first touched.
 #[derive(Debug, Default)]
@@ -149,6 +149,31 @@ impl TurnDiff {
     }
 }
 
+impl TurnResult {
+    /// The part of [`TurnResult::diff`] of each file that has one, in the order of [`TurnResult::files_changed`].
+    pub fn file_diffs(&self) -> Vec<(&Path, &str)> {
+        let parts = sections(self.diff.as_deref().unwrap_or_default());
+        let of = |path: &PathBuf| {
+            // What every diff of this file begins with.
+            let head = unified_diff(path, None, Some(""));
+            let head = head.split_inclusive('\n').next()?;
+            parts.iter().find(|part| part.starts_with(head)).copied()
+        };
+        self.files_changed.iter().filter_map(|path| Some((path.as_path(), of(path)?))).collect()
+    }
+}
+
+/// The diffs of a diff of several files. No line of a file begins as their first lines do: it has a mark before it.
+fn sections(diff: &str) -> Vec<&str> {
+    const HEAD: &str = "diff --git ";
+    let mut begins: Vec<usize> = diff.match_indices(&format!("\n{HEAD}")).map(|(at, _)| at + 1).collect();
+    if diff.starts_with(HEAD) {
+        begins.insert(0, 0);
+    }
+    let ends = begins.iter().skip(1).copied().chain([diff.len()]);
+    begins.iter().zip(ends).map(|(begin, end)| &diff[*begin..end]).collect()
+}
+
 /// A path as it is shown: relative to the root where it lies beneath it.
 pub(crate) fn relative(root: &Path, absolute: &Path) -> PathBuf {
     absolute.strip_prefix(root).map_or_else(|_| absolute.to_owned(), Path::to_owned)
@@ -171,6 +196,23 @@ mod tests {
         assert_eq!(diff.files_changed(), [PathBuf::from("a"), c.to_owned()]);
         let text = diff.unified().unwrap();
         assert!(text.contains("-1") && text.contains("+3") && !text.contains('2'), "{text}");
+    }
+
+    #[test]
+    fn a_diff_of_several_files_comes_apart_again_whatever_is_in_them() {
+        let root = Path::new("/r");
+        let mut diff = TurnDiff::default();
+        let odd = "diff --git a/b b/b\n--- a/b\n";
+        diff.set(root, Path::new("/r/a"), Some(odd), Some("x"), None);
+        diff.set(root, Path::new("/r/b c\u{202e}"), None, Some("diff --git a/a b/a"), None);
+        diff.set(root, Path::new("/r/empty"), None, Some(""), None);
+        diff.set(root, Path::new("/elsewhere/c"), Some("gone\n"), None, None);
+        let whole = diff.unified().unwrap();
+        let parts = sections(&whole);
+        let expected: Vec<String> =
+            diff.changed().map(|file| unified_diff(&file.shown, file.first.as_deref(), file.last.as_deref())).collect();
+        assert_eq!(parts, expected);
+        assert_eq!(sections(""), [""; 0]);
     }
 
     #[test]

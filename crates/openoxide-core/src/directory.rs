@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use openoxide_sandbox::{DirectoryId, FileView, SandboxMode, Surroundings, Workspace, WorkspaceError};
+use openoxide_sandbox::{
+    DirectoryId, FileView, SandboxMode, SandboxPolicy, Surroundings, Workspace, WorkspaceError, WorkspaceWrite,
+};
 
 use crate::events::lock;
 use crate::thread_manager::Core;
@@ -137,12 +139,35 @@ impl Thread {
 /// Refuses a directory that lies in what is the server's own, whatever the mode, or where the thread is confined, among
 /// credentials.
 pub(crate) fn check_place(path: &Path, mode: SandboxMode, core: &Core) -> Result<(), CoreError> {
-    let is_in = |places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
-    let is_refused = match mode {
-        SandboxMode::DangerFullAccess => is_in(&core.config.launcher.surroundings().own_secrets()),
-        _ => is_in(&core.hidden_places()),
-    };
-    if is_refused { Err(CoreError::CwdHidden { path: path.into() }) } else { Ok(()) }
+    match mode {
+        SandboxMode::DangerFullAccess => check_not_in(path, &core.config.launcher.surroundings().own_secrets()),
+        _ => check_not_in(path, &core.hidden_places()),
+    }
+}
+
+/// The same where no server runs.
+pub(crate) fn check_place_offline(
+    path: &Path,
+    mode: SandboxMode,
+    surroundings: &Surroundings,
+) -> Result<(), CoreError> {
+    match mode {
+        SandboxMode::DangerFullAccess => check_not_in(path, &surroundings.own_secrets()),
+        _ => check_not_in(path, &hidden_places(surroundings)),
+    }
+}
+
+/// What confined commands never see.
+pub(crate) fn hidden_places(surroundings: &Surroundings) -> Vec<PathBuf> {
+    let policy = SandboxPolicy::new(SandboxMode::ReadOnly, PathBuf::from("/"), WorkspaceWrite::default());
+    policy.hidden(surroundings)
+}
+
+fn check_not_in(path: &Path, places: &[PathBuf]) -> Result<(), CoreError> {
+    match places.iter().any(|place| path.starts_with(place)) {
+        true => Err(CoreError::CwdHidden { path: path.into() }),
+        false => Ok(()),
+    }
 }
 
 /// What a person should know of a thread that works in this directory.

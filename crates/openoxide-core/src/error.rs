@@ -1,6 +1,7 @@
 //! The one error type of this crate. What a turn runs into is not an error here but the turn's result; what a person
 //! denies is an outcome.
 
+use openoxide_sandbox::{OUT_OF_DESCRIPTORS, is_out_of_descriptors};
 use std::path::PathBuf;
 
 use openoxide_sandbox::SandboxMode;
@@ -269,6 +270,7 @@ impl CoreError {
     /// The kind of the failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
+            _ if is_out_of_descriptors(self) => ErrorKind::Unavailable,
             Self::ThreadNotFound { .. }
             | Self::ThreadArchived { .. }
             | Self::ThreadExpired { .. }
@@ -306,9 +308,16 @@ impl CoreError {
         }
     }
 
+    /// In a sentence for the model, without its end. Where no file can be opened it says so, and what helps.
+    pub(crate) fn told(&self) -> String {
+        if is_out_of_descriptors(self) { format!("{self}; {OUT_OF_DESCRIPTORS}") } else { self.to_string() }
+    }
+
     /// What to do about it, where there is something to do.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
+            // Whatever could not be opened, there is nothing wrong with it.
+            _ if is_out_of_descriptors(self) => OUT_OF_DESCRIPTORS,
             Self::ThreadNotFound { .. } => {
                 "use the thread id of an earlier result, or start a new thread; `openoxide threads list` shows those that \
                  are kept"
@@ -352,9 +361,6 @@ impl CoreError {
             Self::NothingAllowed { .. } => "change one of the limits",
             Self::EmptyModel => "name a model, or leave the field out for the default",
             Self::SandboxRefused { .. } => "`openoxide doctor` tells what is missing and how to mend it",
-            Self::Rollout { source, .. } | Self::Listing { source } if is_out_of_files(source) => {
-                "this process has as many files open as it may; wait for a turn to end, or raise the limit (`ulimit -n`)"
-            }
             Self::Rollout { .. } | Self::Listing { .. } => {
                 "check the free space and the permissions of the sessions directory"
             }
@@ -364,9 +370,23 @@ impl CoreError {
     }
 }
 
-/// Whether the process or the system has no file descriptors left.
-fn is_out_of_files(error: &std::io::Error) -> bool {
-    use rustix::io::Errno;
-    let code = error.raw_os_error();
-    code == Some(Errno::MFILE.raw_os_error()) || code == Some(Errno::NFILE.raw_os_error())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_no_file_can_be_opened_nothing_is_said_of_the_one_that_was_meant() {
+        let source = || std::io::Error::from_raw_os_error(24);
+        let workspace = openoxide_sandbox::WorkspaceError::Unusable { path: "/w".into(), source: source() };
+        let errors = [
+            CoreError::CwdUnusable { path: "/w".into(), source: source() },
+            CoreError::DirectoryChanged { source: workspace },
+            CoreError::Listing { source: source() },
+        ];
+        for error in errors {
+            assert_eq!((error.hint(), error.kind()), (Some(OUT_OF_DESCRIPTORS), ErrorKind::Unavailable), "{error}");
+        }
+        let missing = CoreError::CwdUnusable { path: "/w".into(), source: std::io::ErrorKind::NotFound.into() };
+        assert_eq!(missing.hint(), Some("name an existing directory"));
+    }
 }

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use openoxide_sandbox::{CommandSpec, ExitStatus, Launcher, Output, RunningCommand, SandboxPolicy, WaitOutcome};
+use openoxide_sandbox::{
+    CommandSpec, ExitStatus, Launcher, OUT_OF_DESCRIPTORS, Output, RunningCommand, SandboxError, SandboxPolicy,
+    WaitOutcome, is_out_of_descriptors,
+};
 
 use crate::Ceiling;
 
@@ -58,9 +61,14 @@ impl Runner for UnderCeiling {
     }
 }
 
+/// Why a command could not be started or reached. Where no file can be opened, nothing else is wrong, and no other advice is given.
+fn why(error: &SandboxError) -> String {
+    if is_out_of_descriptors(error) { OUT_OF_DESCRIPTORS.to_owned() } else { error.to_string() }
+}
+
 impl Runner for Launcher {
     fn probe(&self, policy: &SandboxPolicy) -> Result<(), String> {
-        Launcher::probe(self, policy).map(drop).map_err(|error| error.to_string())
+        Launcher::probe(self, policy).map(drop).map_err(|error| why(&error))
     }
 
     fn spawn(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Arc<dyn Running>, String>> {
@@ -73,7 +81,7 @@ impl Runner for Launcher {
                     }
                     Ok(Arc::new(command) as Arc<dyn Running>)
                 }
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(why(&error)),
             }
         }
         .boxed()
@@ -98,7 +106,7 @@ impl Running for RunningCommand {
     }
 
     fn write_stdin<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), String>> {
-        async move { RunningCommand::write_stdin(self, bytes).await.map_err(|error| error.to_string()) }.boxed()
+        async move { RunningCommand::write_stdin(self, bytes).await.map_err(|error| why(&error)) }.boxed()
     }
 
     fn tree_alive(&self) -> bool {

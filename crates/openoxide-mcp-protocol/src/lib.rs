@@ -31,7 +31,7 @@ pub use methods::{
 };
 pub use openoxide_rpc::{Envelope, EnvelopeError, Outcome, RequestId, RpcError as WireError, salvage_id};
 pub use result::{
-    CallMeta, CallStatus, DenialReport, ToolOutput, UsageReport, complete, cut_diff, input_required, tool_error,
-    tool_result,
+    CallMeta, CallStatus, DenialReport, FileDiff, ToolOutput, UsageReport, complete, cut_diff, input_required,
+    room_beside, tool_error, tool_result,
 };
 pub use rmcp::model::{ClientCapabilities, Implementation, ProgressToken, ProtocolVersion, Resource, Tool};

@@ -56,6 +56,9 @@ pub struct ToolOutput {
     /// What they changed, as a unified diff; cut at 32 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
+    /// The same for each file by itself, as far as it and the whole diff fit into 32 KiB together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub file_diffs: Vec<FileDiff>,
     /// Tokens the turn spent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageReport>,
@@ -114,6 +117,23 @@ pub struct DenialReport {
     /// The own words of whoever denied it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// What happened to one file.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct FileDiff {
+    /// The file, as filesChanged names it.
+    pub path: String,
+    /// A unified diff, whole.
+    pub diff: String,
+}
+
+/// How many bytes the diffs of a result may have beside the whole one.
+#[must_use]
+pub fn room_beside(diff: &str) -> usize {
+    DIFF_LIMIT.saturating_sub(diff.len())
 }
 
 /// Cuts a diff that is too long at a line, and says so.
@@ -198,6 +218,7 @@ mod tests {
             sandbox: None,
             approval_policy: None,
             files_changed: Vec::new(),
+            file_diffs: Vec::new(),
             diff: None,
             usage: None,
             thread_usage: None,

@@ -18,6 +18,7 @@ mod params;
 mod peer;
 mod sessions;
 mod stream;
+mod unread;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -46,6 +47,7 @@ use headers::Wire;
 use listener::Listener;
 use peer::PeerUsers;
 use sessions::Sessions;
+use unread::EachUnread;
 
 use crate::door::Service;
 use crate::principal::Principal;
@@ -83,6 +85,10 @@ pub struct HttpConfig {
     pub max_connections: usize,
     /// Bytes of bodies that are not read to their end.
     pub max_body_bytes: usize,
+    /// Bytes that one principal may leave unread before nothing more is made for it.
+    pub max_unread_bytes: usize,
+    /// How long a response may stand still then, before it counts as lost.
+    pub write_timeout: Duration,
     /// How much of a limit one principal may hold where there are several, in percent.
     pub share_percent: u8,
 }
@@ -102,6 +108,8 @@ impl Default for HttpConfig {
             max_unauthenticated_per_peer: 128,
             max_connections: 4096,
             max_body_bytes: 256 << 20,
+            max_unread_bytes: 32 << 20,
+            write_timeout: Duration::from_secs(300),
             share_percent: DEFAULT_SHARE_PERCENT,
         }
     }
@@ -113,6 +121,7 @@ struct Door {
     guard: Guard,
     bodies: Bodies,
     sessions: Arc<Sessions>,
+    unread: Arc<EachUnread>,
     /// True once the server ends.
     stopping: watch::Receiver<bool>,
 }
@@ -137,11 +146,13 @@ pub async fn serve_http(
     let connections = Connections::new(config.max_unauthenticated, config.max_unauthenticated_per_peer, authenticated);
     // One body of full length always fits.
     let held = Shares::new(config.max_body_bytes.max(MAX_LINE), share(config.max_body_bytes).max(MAX_LINE));
+    let unread = Arc::new(EachUnread::new(config.max_unread_bytes, config.write_timeout));
     let door = Arc::new(Door {
         service: Arc::clone(&service),
         guard: Guard::new(&config, address),
         bodies: Bodies { patience: config.body_timeout, held },
         sessions: Arc::clone(&sessions),
+        unread: Arc::clone(&unread),
         stopping: is_stopping.clone(),
     });
     let router = Router::new()
@@ -172,6 +183,7 @@ pub async fn serve_http(
     // No new connection from here on. Those there are get the answers of the turns that end now.
     stopping.send_replace(true);
     sessions.end_subscriptions();
+    unread.hurry();
     service.shut_down().await;
     sessions.close_all();
     if tokio::time::timeout(FLUSH, &mut serving).await.is_err() {
@@ -282,7 +294,7 @@ async fn take_post(
 
 async fn answer_post(
     door: &Arc<Door>,
-    connection: &Connection,
+    connection: &Arc<Connection>,
     parts: &Parts,
     body: Body,
 ) -> Result<Response, Response> {
@@ -297,9 +309,9 @@ async fn answer_post(
     match headers::wire_of(headers, &message).map_err(|refused| *refused)? {
         Wire::Modern => {
             params::check(headers, &message, &*door.service).map_err(|refused| *refused)?;
-            modern::answer(door, principal, message).await
+            modern::answer(door, connection, principal, message).await
         }
-        Wire::Legacy => legacy::answer_post(door, principal, headers, message).await,
+        Wire::Legacy => legacy::answer_post(door, connection, principal, headers, message).await,
     }
 }
 
@@ -309,7 +321,7 @@ async fn take_get(
     parts: Parts,
 ) -> Response {
     let response = match admit(&door, &connection, &parts) {
-        Ok(principal) => legacy::answer_get(&door, &principal, &parts.headers),
+        Ok(principal) => legacy::answer_get(&door, &connection, &principal, &parts.headers),
         Err(refused) => *refused,
     };
     allow_origin(&door, response, &parts)

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use openoxide_core::{CoreError, FileChange, Thread, TurnId, TurnResult, TurnStatus, quote_path};
 use openoxide_mcp_protocol::{
-    CallStatus, DenialReport, Era, ToolOutput, UsageReport, cut_diff, tool_error, tool_result,
+    CallStatus, DenialReport, Era, FileDiff, ToolOutput, UsageReport, cut_diff, room_beside, tool_error, tool_result,
 };
 use serde_json::Value;
 
@@ -36,6 +36,7 @@ pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
         turn_id: Some(result.turn_id.to_string()),
         files_changed: result.files_changed.iter().map(|path| quote_path(path)).collect(),
         diff: result.diff.as_deref().map(cut_diff),
+        file_diffs: file_diffs(result),
         usage: Some(report(&result.usage)),
         thread_usage: Some(report(&result.thread_usage)),
         duration_ms: Some(result.duration_ms),
@@ -52,6 +53,16 @@ pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
         ..of_thread(thread)
     };
     tool_result(era, &output, status == CallStatus::Failed)
+}
+
+/// The diff of each file by itself, as far as they and the whole one have room together.
+fn file_diffs(result: &TurnResult) -> Vec<FileDiff> {
+    let mut room = room_beside(result.diff.as_deref().unwrap_or_default());
+    let mut fitting = |(path, diff): (&std::path::Path, &str)| {
+        room = room.checked_sub(diff.len())?;
+        Some(FileDiff { path: quote_path(path), diff: diff.to_owned() })
+    };
+    result.file_diffs().into_iter().filter_map(&mut fitting).collect()
 }
 
 /// Changes with the diff of each cut where it is long, all of them together to about one diff's length.
@@ -149,6 +160,7 @@ fn blank(thread_id: String) -> ToolOutput {
         sandbox: None,
         approval_policy: None,
         files_changed: Vec::new(),
+        file_diffs: Vec::new(),
         diff: None,
         usage: None,
         thread_usage: None,

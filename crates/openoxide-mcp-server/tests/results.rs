@@ -154,6 +154,10 @@ async fn a_question_names_the_place_that_is_written_and_each_file_has_its_diff()
         server.client.send(json!({ "jsonrpc": "2.0", "id": question["id"], "result": yes })).await;
         let reply = server.client.answer(1).await;
         assert_eq!(reply.output()["filesChanged"], json!(["sub/a.txt", "sub/b.txt", "sub/c.txt"]));
+        let diffs = reply.output()["fileDiffs"].as_array().unwrap();
+        assert!(diffs.iter().map(|one| &one["path"]).eq(reply.output()["filesChanged"].as_array().unwrap()));
+        let whole: String = diffs.iter().map(|one| one["diff"].as_str().unwrap()).collect();
+        assert_eq!(reply.output()["diff"], whole);
         assert_eq!(std::fs::read_to_string(sub.join("b.txt")).unwrap(), "two\n");
     }
 }

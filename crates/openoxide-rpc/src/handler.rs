@@ -24,7 +24,7 @@ pub trait Handler {
 /// is never fatal. A client that does not read its answers is not served any further until it does.
 pub async fn dispatch(mut input: mpsc::Receiver<Input>, route: &Route, handler: &mut impl Handler) {
     while let Some(input) = input.recv().await {
-        route.out().room_for_input().await;
+        drop(route.out().room_for_input().await);
         let line = match &input.line {
             Line::Whole(line) if line.trim_ascii().is_empty() => continue,
             Line::Whole(line) => line,

@@ -59,6 +59,7 @@ pub mod lines;
 mod mutex;
 mod outgoing;
 mod responder;
+mod unread;
 mod writer;
 
 pub use envelope::{Envelope, EnvelopeError, Header, MAX_NESTING, Outcome, RequestId, salvage_id};
@@ -67,4 +68,5 @@ pub use handler::{Handler, dispatch, serve};
 pub use mutex::lock;
 pub use outgoing::{Gate, Outgoing, Room};
 pub use responder::{Batch, Responder, Route};
+pub use unread::{Charge, Meter, Reader, Turn, Unread};
 pub use writer::write_lines;

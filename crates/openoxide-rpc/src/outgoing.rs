@@ -7,7 +7,8 @@
 //!
 //! What is long is made by one task at a time and only when there is room for it ([`Outgoing::room_to_answer`],
 //! [`Outgoing::room_to_tell`]), so that a client that never reads costs the bound and a few lines more, however much it
-//! asks for. A queue that stays full means that the client is lost ([`Outgoing::stays_full`]).
+//! asks for. A queue that stays full means that the client is lost ([`Outgoing::stays_full`]). Where a client has a queue for
+//! each response, all of them together have one more bound ([`Unread`]).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,6 +18,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::mutex::lock;
+use crate::unread::{Charge, Meter, Turn, Unread};
 use crate::{Header, RequestId};
 
 /// Lines from this length on, in bytes, take no more memory than they need.
@@ -56,9 +58,17 @@ impl Gate {
     }
 }
 
+/// A message that waits.
+struct Line {
+    /// The call it belongs to, 0 for none.
+    key: u64,
+    bytes: Vec<u8>,
+    charge: Option<Charge>,
+}
+
 #[derive(Default)]
 struct Queue {
-    lines: VecDeque<(u64, Vec<u8>)>,
+    lines: VecDeque<Line>,
     bytes: usize,
     closed: bool,
 }
@@ -69,6 +79,8 @@ pub struct Outgoing {
     header: Header,
     /// Whether it ends with the answer it is for.
     is_for_one_answer: bool,
+    /// Counts its lines for the client, where that has other queues as well.
+    meter: Option<Arc<Meter>>,
     queue: Mutex<Queue>,
     /// Wakes the writer: there is something to write, or the queue was closed.
     filled: Notify,
@@ -86,13 +98,15 @@ pub struct Outgoing {
 }
 
 /// The right to make a line and queue it. Nobody else who asks for one makes a line until it is dropped.
-pub struct Room<'a>(#[allow(dead_code, reason = "its drop lets the next in")] Option<SemaphorePermit<'a>>);
+#[allow(dead_code, reason = "their drop lets the next in")]
+pub struct Room<'a>(Option<SemaphorePermit<'a>>, Option<Turn<'a>>);
 
 impl Default for Outgoing {
     fn default() -> Self {
         Self {
             header: Header::default(),
             is_for_one_answer: false,
+            meter: None,
             queue: Mutex::default(),
             filled: Notify::new(),
             drained: Notify::new(),
@@ -132,9 +146,20 @@ impl Outgoing {
         self.push(self.header.request(id, method, params));
     }
 
-    /// A queue for what belongs to one request, which ends with its answer.
-    pub fn for_one_answer() -> Arc<Self> {
-        Arc::new(Self { is_for_one_answer: true, ..Self::default() })
+    /// A queue for what belongs to one request, which ends with its answer. Its lines count among what the client has not
+    /// read.
+    pub fn for_one_answer(unread: &Arc<Unread>) -> Arc<Self> {
+        Arc::new(Self { is_for_one_answer: true, meter: Some(Meter::new(unread)), ..Self::default() })
+    }
+
+    /// A queue for what belongs to no request, of a client that has others.
+    pub fn beside_others(unread: &Arc<Unread>) -> Arc<Self> {
+        Arc::new(Self { meter: Some(Meter::new(unread)), ..Self::default() })
+    }
+
+    /// Counts its lines, where the client has other queues as well.
+    pub fn meter(&self) -> Option<&Arc<Meter>> {
+        self.meter.as_ref()
     }
 
     /// Queues the answer to a request, which may end the queue.
@@ -185,10 +210,14 @@ impl Outgoing {
             return self.filled.notify_one();
         }
         queue.bytes += line.len();
-        queue.lines.push_back((gate.map_or(0, Gate::key), line));
+        let charge = self.meter.as_ref().map(|meter| meter.charge(line.len()));
+        queue.lines.push_back(Line { key: gate.map_or(0, Gate::key), bytes: line, charge });
         let is_full = queue.bytes >= HARD_BOUND;
         drop(queue);
         self.filled.notify_one();
+        if is_last {
+            self.drained.notify_waiters();
+        }
         if is_full {
             self.grown.notify_waiters();
         }
@@ -196,16 +225,21 @@ impl Outgoing {
 
     /// Queues a message that more will follow; drops it when there is no room.
     pub fn offer(&self, line: Vec<u8>) {
-        if self.is_below(SOFT_BOUND) {
+        if self.is_below(SOFT_BOUND) && self.has_share() {
             self.push(line);
         }
     }
 
     /// Queues a message that the next one of its kind replaces; drops it when there is no room.
     pub fn offer_for(&self, gate: &Gate, line: Vec<u8>) {
-        if self.lock().bytes < SOFT_BOUND {
+        if self.lock().bytes < SOFT_BOUND && self.has_share() {
             self.push_for(gate, line);
         }
+    }
+
+    /// Whether the client's queues together have room.
+    fn has_share(&self) -> bool {
+        self.meter.as_ref().is_none_or(|meter| meter.all().has_room())
     }
 
     /// Waits until a message that can wait may be queued. Cancel-safe: nothing is taken or queued here.
@@ -215,19 +249,48 @@ impl Outgoing {
 
     /// Waits for the room to make a log message, and for those who asked before. Cancel-safe.
     pub async fn room_to_tell(&self) -> Room<'_> {
-        self.room_for_one(&self.telling, SOFT_BOUND).await
+        let room = self.room_for_one(&self.telling, SOFT_BOUND).await;
+        self.with_share(room, Unread::room_to_tell).await
     }
 
     /// Waits for the room to make an answer, and for those who asked before. Cancel-safe.
     pub async fn room_to_answer(&self) -> Room<'_> {
-        self.room_for_one(&self.answering, HARD_BOUND).await
+        let room = self.room_for_one(&self.answering, HARD_BOUND).await;
+        self.with_share(room, Unread::room_to_answer).await
     }
 
     async fn room_for_one<'a>(&self, permits: &'a Semaphore, bound: usize) -> Room<'a> {
         // An error is a closed semaphore, and these are never closed.
         let permit = permits.acquire().await.ok();
         self.wait_below(bound).await;
-        Room(permit)
+        Room(permit, None)
+    }
+
+    /// The same where the client's queues together must have room too. Ready at once when the queue is closed.
+    async fn with_share<'a, F: Future<Output = Turn<'a>>>(
+        &'a self,
+        room: Room<'a>,
+        wait: impl FnOnce(&'a Unread) -> F,
+    ) -> Room<'a> {
+        let Some(meter) = &self.meter else { return room };
+        // Cancel-safe: nothing is queued here.
+        tokio::select! {
+            turn = wait(meter.all()) => Room(room.0, Some(turn)),
+            () = self.closed() => room,
+        }
+    }
+
+    /// Ready when no more can be queued. Cancel-safe.
+    async fn closed(&self) {
+        loop {
+            let mut drained = std::pin::pin!(self.drained.notified());
+            // Registered before the look, so that an end in between is not missed.
+            drained.as_mut().enable();
+            if self.is_closed() {
+                return;
+            }
+            drained.await;
+        }
     }
 
     /// Ready when the queue is full and has been for this time without a byte taken from it. Cancel-safe. Asked by the
@@ -263,8 +326,9 @@ impl Outgoing {
     }
 
     /// Waits until more input may be read. Cancel-safe.
-    pub async fn room_for_input(&self) {
+    pub async fn room_for_input(&self) -> Room<'_> {
         self.wait_below(HARD_BOUND).await;
+        self.with_share(Room(None, None), Unread::room_to_answer).await
     }
 
     async fn wait_below(&self, bound: usize) {
@@ -289,13 +353,25 @@ impl Outgoing {
         let mut queue = self.lock();
         gate.open.store(false, Ordering::Release);
         let mut taken = 0;
-        queue.lines.retain(|(key, line)| {
-            let keep = *key != gate.key;
-            taken += if keep { 0 } else { line.len() };
+        queue.lines.retain(|line| {
+            let keep = line.key != gate.key;
+            taken += if keep { 0 } else { line.bytes.len() };
             keep
         });
         queue.bytes -= taken;
         drop(queue);
+        self.drained.notify_waiters();
+    }
+
+    /// Drops what is queued: nobody reads it. A queue for one answer ends so.
+    pub fn lose(&self) {
+        let mut queue = self.lock();
+        queue.bytes = 0;
+        let lost = std::mem::take(&mut queue.lines);
+        queue.closed |= self.is_for_one_answer;
+        drop(queue);
+        drop(lost);
+        self.filled.notify_one();
         self.drained.notify_waiters();
     }
 
@@ -308,19 +384,37 @@ impl Outgoing {
 
     /// The next lines to write, joined; `None` when the queue is closed and empty. For the writer alone.
     pub async fn next_batch(&self) -> Option<Vec<u8>> {
+        let take = |queue: &mut Queue| {
+            let mut batch = queue.lines.pop_front()?.bytes;
+            while batch.len() < BATCH
+                && let Some(line) = queue.lines.pop_front()
+            {
+                batch.extend_from_slice(&line.bytes);
+            }
+            queue.bytes -= batch.len();
+            Some(batch)
+        };
+        self.next(take).await
+    }
+
+    /// The next line, which counts as unread until its charge is dropped; `None` as above. For the one who sends it alone.
+    pub async fn next_line(&self) -> Option<(Vec<u8>, Option<Charge>)> {
+        let take = |queue: &mut Queue| {
+            let line = queue.lines.pop_front()?;
+            queue.bytes -= line.bytes.len();
+            Some((line.bytes, line.charge))
+        };
+        self.next(take).await
+    }
+
+    async fn next<T>(&self, take: impl Fn(&mut Queue) -> Option<T>) -> Option<T> {
         loop {
             {
                 let mut queue = self.lock();
-                if let Some((_, mut batch)) = queue.lines.pop_front() {
-                    while batch.len() < BATCH
-                        && let Some((_, line)) = queue.lines.pop_front()
-                    {
-                        batch.extend_from_slice(&line);
-                    }
-                    queue.bytes -= batch.len();
+                if let Some(taken) = take(&mut queue) {
                     drop(queue);
                     self.drained.notify_waiters();
-                    return Some(batch);
+                    return Some(taken);
                 }
                 if queue.closed {
                     return None;

@@ -3,6 +3,7 @@
 
 use std::sync::OnceLock;
 
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The soft limit that this process was started with, once it was raised; none is without a limit.
@@ -27,6 +28,18 @@ pub fn raise_descriptor_limit() -> std::io::Result<Option<u64>> {
     setrlimit(Resource::Nofile, Rlimit { current: most, maximum })?;
     STARTED_WITH.get_or_init(|| current);
     Ok(most)
+}
+
+/// What to do where [`is_out_of_descriptors`].
+pub const OUT_OF_DESCRIPTORS: &str = "this server has as many files open as it may; wait for a turn to end, or raise the limit it is started with (`ulimit -n`)";
+
+/// Whether an error comes of a process, or a system, that may not open more files: then nothing is wrong with what was to be
+/// opened.
+#[must_use]
+pub fn is_out_of_descriptors(error: &(dyn std::error::Error + 'static)) -> bool {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let codes = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>()?.raw_os_error()).any(|code| codes.contains(&code))
 }
 
 /// What to tell a supervisor; none where the limit was not raised.

@@ -53,7 +53,7 @@ pub use attached::Survey;
 pub use backend::Backend;
 pub use capture::Output;
 pub use confinement::{Confinement, WritableRoot};
-pub use descriptors::raise_descriptor_limit;
+pub use descriptors::{OUT_OF_DESCRIPTORS, is_out_of_descriptors, raise_descriptor_limit};
 pub use env_policy::{EnvPolicy, Inherit};
 pub use error::{ErrorKind, SandboxError};
 pub use files::{Entry, EntryKind, FileView, Links, OpenError, Opened, OpenedDirectory, OpenedFile};

@@ -18,6 +18,7 @@ pub(crate) struct HttpTable {
     max_connections: Option<u64>,
     max_sessions: Option<u64>,
     max_body_bytes: Option<u64>,
+    max_unread_bytes: Option<u64>,
 }
 
 /// Seconds that something may take.
@@ -26,10 +27,12 @@ const SECONDS: RangeInclusive<u64> = 1..=3600;
 const COUNT: RangeInclusive<u64> = 1..=1_000_000;
 /// Bytes of bodies; one of full length fits.
 const BYTES: RangeInclusive<u64> = 16 << 20..=1 << 40;
+/// Bytes of answers. One that is longer passes where nothing else waits.
+const UNREAD: RangeInclusive<u64> = 1 << 20..=1 << 40;
 
 impl HttpTable {
     /// Each key with its value and what is allowed. The only list of them.
-    fn values(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 7] {
+    fn values(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 8] {
         [
             ("head_timeout_sec", self.head_timeout_sec, SECONDS),
             ("body_timeout_sec", self.body_timeout_sec, SECONDS),
@@ -38,6 +41,7 @@ impl HttpTable {
             ("max_connections", self.max_connections, COUNT),
             ("max_sessions", self.max_sessions, COUNT),
             ("max_body_bytes", self.max_body_bytes, BYTES),
+            ("max_unread_bytes", self.max_unread_bytes, UNREAD),
         ]
     }
 
@@ -67,6 +71,7 @@ impl HttpTable {
         set(&mut config.max_connections, self.max_connections);
         set(&mut config.max_sessions, self.max_sessions);
         set(&mut config.max_body_bytes, self.max_body_bytes);
+        set(&mut config.max_unread_bytes, self.max_unread_bytes);
     }
 }
 
@@ -86,6 +91,7 @@ mod tests {
             ("head_timeout_sec = 0", "head_timeout_sec is 0; allowed: 1 to 3600"),
             ("max_unauthenticated = 0", "max_unauthenticated is 0"),
             ("max_body_bytes = 1000", "allowed: 16777216 to"),
+            ("max_unread_bytes = 1000", "allowed: 1048576 to"),
         ] {
             let error = toml::from_str::<HttpTable>(text).unwrap().check().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

@@ -33,7 +33,14 @@ pub(super) fn check(home: &Path) -> Finding {
         read += 1;
         match store.read(thread.id) {
             // One that is being written has its lines in a moment.
-            Ok(reading) if reading.lines.is_empty() && reading.damage.is_empty() => {}
+            Ok(reading) if reading.lines.is_empty() && reading.damage.is_empty() => {
+                if store.holder(thread.id).is_none() {
+                    let id = thread.id;
+                    damaged.push(format!(
+                        "{id}: its file is empty, nothing of it is left (`openoxide threads delete {id}`)"
+                    ));
+                }
+            }
             Ok(reading) => damaged.extend(of_reading(thread.id, reading.has_owner(), &reading.damage)),
             // It was deleted meanwhile.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -89,6 +96,11 @@ mod tests {
             approval_policy: openoxide_core::ApprovalPolicy::Never,
         };
         let id = ThreadId::new();
+        let writer = store.lock(id).unwrap();
+        assert_eq!(check(home.path()).detail, "1 can be read", "it is being begun");
+        drop(writer);
+        let emptied = check(home.path()).detail;
+        assert!(emptied.contains(&id.to_string()) && emptied.contains("is empty"), "{emptied}");
         store.lock(id).unwrap().append(&RolloutItem::TurnContext(context)).unwrap();
         let headless = check(home.path());
         assert!(headless.detail.contains(&id.to_string()) && headless.detail.contains("only be copied"));

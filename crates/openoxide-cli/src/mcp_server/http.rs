@@ -1,6 +1,6 @@
 //! `--listen` and what belongs to it: the address, tokens, and the names that are let in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -68,6 +68,7 @@ impl HttpArgs {
             ..HttpConfig::default()
         };
         config.share_percent = table.principal_share_percent.unwrap_or(config.share_percent);
+        config.write_timeout = table.write_timeout();
         table.http.apply(&mut config);
         Ok(Some(config))
     }
@@ -141,15 +142,21 @@ fn tokens_in(file: &Path) -> anyhow::Result<Vec<Token>> {
     if mode & 0o077 != 0 {
         bail!("others may read it (mode {:o}); run `chmod 600` on it", mode & 0o777);
     }
-    let mut tokens = Vec::new();
-    for line in std::fs::read_to_string(file)?.lines() {
-        match line.split_whitespace().collect::<Vec<_>>()[..] {
-            [] => {}
-            [first, ..] if first.starts_with('#') => {}
-            [secret] => tokens.push(token(UNNAMED, secret)?),
-            [name, secret] => tokens.push(token(name, secret)?),
-            _ => bail!("a line has more than a name and a token"),
+    let text = std::fs::read_to_string(file)?;
+    let (mut tokens, mut lines) = (Vec::new(), HashMap::new());
+    for (number, line) in (1..).zip(text.lines()) {
+        let (name, secret) = match line.split_whitespace().collect::<Vec<_>>()[..] {
+            [] => continue,
+            [first, ..] if first.starts_with('#') => continue,
+            [secret] => (UNNAMED, secret),
+            [name, secret] => (name, secret),
+            _ => bail!("line {number} has more than a name and a token"),
+        };
+        // Whose it is would be whoever stands first.
+        if let Some(first) = lines.insert(secret, number) {
+            bail!("lines {first} and {number} have the same token; give each caller a token of its own");
         }
+        tokens.push(token(name, secret).with_context(|| format!("line {number}"))?);
     }
     if tokens.is_empty() {
         bail!("it holds no token; a line is NAME TOKEN");
@@ -199,9 +206,16 @@ mod tests {
         assert!(tokens_in(&file).unwrap_err().to_string().contains("chmod 600"));
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(tokens_in(&file).unwrap().len(), 2);
-        for (text, why) in [("", "no token"), ("a b c", "more than"), ("ada short", "random")] {
+        let twice = format!("ada {secret}\n\nbob {secret}\n");
+        for (text, why) in [
+            ("", "no token"),
+            ("\na b c", "line 2 has more than"),
+            ("ada short", "random"),
+            (&twice, "lines 1 and 3 have the same token"),
+        ] {
             std::fs::write(&file, text).unwrap();
-            assert!(tokens_in(&file).unwrap_err().to_string().contains(why), "{text}");
+            let error = format!("{:#}", tokens_in(&file).unwrap_err());
+            assert!(error.contains(why) && !error.contains(secret), "{text}: {error}");
         }
     }
 }

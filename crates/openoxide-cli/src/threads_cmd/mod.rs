@@ -133,7 +133,9 @@ pub(crate) fn run(args: ThreadsArgs) -> anyhow::Result<ExitCode> {
         What::Fork(args) => {
             let fork = {
                 let cwd = args.cwd.map(std::path::absolute).transpose()?;
-                fork_rollout(&store, find(&store, &args.id)?, args.turn, cwd.as_deref()).map_err(told)?
+                let surroundings = config::places(None).surroundings();
+                let to = cwd.as_deref().map(|cwd| (cwd, &surroundings));
+                fork_rollout(&store, find(&store, &args.id)?, args.turn, to).map_err(told)?
             };
             writeln!(out, "{fork}")?;
         }

@@ -328,7 +328,11 @@ async fn a_loaded_thread_refuses_a_link_in_its_path_and_tells_the_model_of_a_dir
     assert!(error.hint().unwrap().contains("threads fork ID --cwd DIR"));
 
     let store = crate::JsonlStore::new(bench.manager.config().home.as_deref().unwrap());
-    let fork = crate::fork_rollout(&store, id, None, Some(&cwd)).unwrap();
+    let fork = |cwd, surroundings| crate::fork_rollout(&store, id, None, Some((cwd, surroundings)));
+    let own = openoxide_sandbox::Surroundings { state: Some(cwd.clone()), ..Default::default() };
+    let refused = fork(&cwd, &own).unwrap_err();
+    assert!(matches!(refused, CoreError::CwdHidden { .. }), "{refused}");
+    let fork = fork(&cwd, &Default::default()).unwrap();
     let forked = Watched::new(restarted(&bench).get_or_load(fork).unwrap());
     assert_eq!(forked.thread.config().cwd, away, "where the link leads, once and for all");
     assert!(forked.history().last().unwrap().starts_with("<directory_changed>"));

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use openoxide_llm::HistoryItem;
+use openoxide_sandbox::{SandboxMode, Surroundings};
 
-use crate::directory::ThreadDirectory;
+use crate::directory::{ThreadDirectory, check_place_offline};
 use crate::rollout::restore;
 use crate::rollout::{RolloutItem, ThreadStore};
 use crate::thread::failure;
@@ -12,17 +13,18 @@ use crate::{CoreError, RolloutLine, ThreadId, TurnId, instructions};
 
 /// Copies a thread as it is in its rollout, to a new one, whole or up to the end of a turn. The original may be in use, and
 /// may be damaged: what can be read is copied, without the instructions and limits of a first line that cannot. With `cwd`
-/// the new one goes on in that directory.
+/// the new one goes on in that directory, which must be one that the server with these surroundings lets it work in.
 ///
 /// # Errors
-/// There is no such thread, turn or directory, or the disk fails.
+/// There is no such thread, turn or directory, no thread may work in it, or the disk fails.
 pub fn fork_rollout(
     store: &dyn ThreadStore,
     id: ThreadId,
     turn: Option<TurnId>,
-    cwd: Option<&Path>,
+    cwd: Option<(&Path, &Surroundings)>,
 ) -> Result<ThreadId, CoreError> {
-    let directory = cwd.map(|cwd| ThreadDirectory::resolve(Path::new("/"), cwd)).transpose()?;
+    let resolve = |(cwd, _)| ThreadDirectory::resolve(Path::new("/"), cwd);
+    let directory = cwd.map(resolve).transpose()?;
     let failed = |source: std::io::Error| failure(store, id, source);
     let reading = store.read(id).map_err(failed)?;
     let mut lines = reading.lines;
@@ -34,6 +36,10 @@ pub fn fork_rollout(
         Some(turn_id) => restore::up_to(lines, turn).ok_or(CoreError::TurnNotFound { id, turn_id })?,
         None => lines,
     };
+    if let (Some(directory), Some((_, surroundings))) = (&directory, cwd) {
+        // Each later use would refuse it.
+        check_place_offline(directory.path(), mode_of(&lines), surroundings)?;
+    }
     let fork = ThreadId::new();
     let mut writer = store.lock(fork).map_err(failed)?;
     for mut line in lines {
@@ -60,4 +66,13 @@ pub fn fork_rollout(
     }
     writer.syncer().and_then(|sync| sync()).map_err(failed)?;
     Ok(fork)
+}
+
+/// What commands of the thread may touch when it goes on.
+fn mode_of(lines: &[RolloutLine]) -> SandboxMode {
+    let mode = |line: &RolloutLine| match &line.item {
+        RolloutItem::TurnContext(context) => Some(context.sandbox),
+        _ => None,
+    };
+    lines.iter().rev().find_map(mode).unwrap_or(SandboxMode::ReadOnly)
 }

@@ -9,6 +9,7 @@ use openoxide_sandbox::{SandboxMode, SandboxPolicy, WorkspaceWrite};
 use super::Owner;
 use crate::changes::Changes;
 use crate::context::Shell;
+use crate::directory;
 use crate::events::lock;
 use crate::kept_diffs::KeptDiffs;
 use crate::rollout::{DiskUse, SyncQueue, ThreadStore};
@@ -74,8 +75,7 @@ impl Core {
         if let Some((_, places)) = known.as_ref().filter(|(looked, _)| looked.elapsed() < HIDDEN_FOR) {
             return Arc::clone(places);
         }
-        let policy = SandboxPolicy::new(SandboxMode::ReadOnly, PathBuf::from("/"), WorkspaceWrite::default());
-        let places: Arc<[PathBuf]> = policy.hidden(self.config.launcher.surroundings()).into();
+        let places: Arc<[PathBuf]> = directory::hidden_places(self.config.launcher.surroundings()).into();
         *known = Some((Instant::now(), Arc::clone(&places)));
         places
     }

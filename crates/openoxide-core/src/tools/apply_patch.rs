@@ -179,7 +179,7 @@ fn verify(
     root: &Path,
     confinement: Option<&Confinement>,
 ) -> Result<VerifiedPatch, String> {
-    let workspace = files.hold_directory().map_err(|error| error.to_string())?;
+    let workspace = files.hold_directory().map_err(|error| error.told())?;
     let directory = workspace.try_clone().map_err(|error| error.to_string())?;
     let base = Base { directory, path: workspace.path().to_owned() };
     let view = files.view_of(workspace, Reader::Tool);

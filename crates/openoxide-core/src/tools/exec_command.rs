@@ -273,7 +273,7 @@ struct Place {
 /// Opens the thread's directory once more and sees to its temporary one, on a thread for that.
 async fn place(env: &ToolEnv, cwd: PathBuf) -> Result<Place, String> {
     let work = move |files: &Files, _: &StopFlag| {
-        let workspace = files.hold_directory().map_err(|error| error.to_string())?;
+        let workspace = files.hold_directory().map_err(|error| error.told())?;
         if !cwd.is_dir() {
             return Err(format!("`workdir` {} is not an existing directory", quote_path(&cwd)));
         }

@@ -102,7 +102,7 @@ pub(super) async fn with_view<T: Send + 'static>(
     work: impl FnOnce(&FileView, &StopFlag) -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
     let done = env.blocking(move |files, stop| {
-        let view = files.view(reader).map_err(|error| format!("{error}."))?;
+        let view = files.view(reader).map_err(|error| format!("{}.", error.told()))?;
         work(&view, stop)
     });
     match done.await {

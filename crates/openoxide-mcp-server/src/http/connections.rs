@@ -133,7 +133,12 @@ impl Connection {
         lock(&self.holder).is_some()
     }
 
-    /// Ready when it is to be closed for another. Cancel-safe: the word stays.
+    /// Closes it: nobody reads from it.
+    pub(super) fn close(&self) {
+        self.cut.notify_one();
+    }
+
+    /// Ready when it is to be closed. Cancel-safe: the word stays.
     pub(super) async fn cut(&self) {
         self.cut.notified().await;
     }

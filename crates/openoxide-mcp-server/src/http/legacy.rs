@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use openoxide_mcp_protocol::{Message, WireError};
 
+use super::connections::Connection;
 use super::sessions::LegacySession;
 use super::stream::{Sending, event_stream, respond};
 use super::{Door, headers, not_allowed, refusal};
@@ -19,6 +20,7 @@ const SESSION_ID: &str = "mcp-session-id";
 /// Answers a POST.
 pub(super) async fn answer_post(
     door: &Arc<Door>,
+    connection: &Arc<Connection>,
     principal: Principal,
     headers: &HeaderMap,
     message: Message,
@@ -27,7 +29,7 @@ pub(super) async fn answer_post(
         && request.method == "initialize"
         && !headers.contains_key(SESSION_ID)
     {
-        return begin(door, principal, message).await;
+        return begin(door, connection, principal, message).await;
     }
     let session = session_of(door, &principal, headers).map_err(|refused| *refused)?;
     if !message.wants_answer() {
@@ -36,24 +38,34 @@ pub(super) async fn answer_post(
         lock(&session.session).serve(message, &nowhere);
         return Ok(StatusCode::ACCEPTED.into_response());
     }
-    Ok(answer(&session, message).await)
+    Ok(answer(&session, connection, message).await)
 }
 
-async fn answer(session: &Arc<LegacySession>, message: Message) -> Response {
+async fn answer(session: &Arc<LegacySession>, connection: &Arc<Connection>, message: Message) -> Response {
+    let is_ping = matches!(&message, Message::Request(request) if request.method == "ping");
+    // A client that does not read its answers is not served any further, but it may ask whether anybody is there.
+    let room = if is_ping { None } else { Some(session.unread().room_to_admit().await) };
     let (out, events) = session.new_stream();
     lock(&session.session).serve(message, &Route::line(out));
-    respond(Sending { primed: session.primes(), ..Sending::resumable(events, 0) }).await
+    drop(room);
+    respond(Sending { primed: session.primes(), ..Sending::resumable(events, 0, connection) }).await
 }
 
-async fn begin(door: &Arc<Door>, principal: Principal, message: Message) -> Result<Response, Response> {
+async fn begin(
+    door: &Arc<Door>,
+    connection: &Arc<Connection>,
+    principal: Principal,
+    message: Message,
+) -> Result<Response, Response> {
     let place = door.sessions.place(&principal).map_err(|exceeded| {
         let message =
             format!("there are as many sessions as {exceeded}, and none of them is idle; end one, and try again");
         refusal(StatusCode::SERVICE_UNAVAILABLE, &WireError::invalid_request(message))
     })?;
+    let unread = door.unread.of(&principal);
     let connect = |out| door.service.connect(principal, out);
-    let session = door.sessions.prepare(place, connect);
-    let mut response = answer(&session, message).await;
+    let session = door.sessions.prepare(place, unread, connect);
+    let mut response = answer(&session, connection, message).await;
     // One that was refused begins nothing. `initialize` is answered at once, so that it is known by now.
     if lock(&session.session).agreed_version().is_some() {
         let id = HeaderValue::from_str(session.id()).expect("an id is of hexadecimal digits");
@@ -78,7 +90,12 @@ fn session_of(door: &Door, principal: &Principal, headers: &HeaderMap) -> Result
 }
 
 /// Answers a GET: the stream of what belongs to no request, or one that broke off.
-pub(super) fn answer_get(door: &Arc<Door>, principal: &Principal, headers: &HeaderMap) -> Response {
+pub(super) fn answer_get(
+    door: &Arc<Door>,
+    connection: &Arc<Connection>,
+    principal: &Principal,
+    headers: &HeaderMap,
+) -> Response {
     if headers.get("mcp-protocol-version").is_some_and(|version| version == openoxide_mcp_protocol::MODERN) {
         return not_allowed(&Method::GET, "this version has no stream beside those of its requests");
     }
@@ -95,11 +112,15 @@ pub(super) fn answer_get(door: &Arc<Door>, principal: &Principal, headers: &Head
             let error = WireError::invalid_request(format!("Last-Event-ID {last:?} names no event of this session"));
             return refusal(StatusCode::NOT_FOUND, &error);
         };
-        return event_stream(Sending::resumable(events, from));
+        return event_stream(Sending::resumable(events, from, connection));
     }
     let (events, until) = session.read_standalone();
     let from = events.latest_sent();
-    event_stream(Sending { primed: session.primes(), until: Some(until), ..Sending::resumable(events, from) })
+    event_stream(Sending {
+        primed: session.primes(),
+        until: Some(until),
+        ..Sending::resumable(events, from, connection)
+    })
 }
 
 /// Answers a DELETE: ends a session.

@@ -92,7 +92,7 @@ impl Listener {
             // connection goes on.
             ended = serving.as_mut() => ended,
             () = connection.cut() => {
-                tracing::debug!("{peer} was silent longest and gives way to another");
+                tracing::debug!("the connection of {peer} is closed: it was silent longest, or read nothing for too long");
                 return;
             }
             () = stop_of(&mut stopping) => {

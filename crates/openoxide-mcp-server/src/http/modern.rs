@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use openoxide_mcp_protocol::{Message, RequestId, WireError};
 
+use super::connections::Connection;
 use super::stream::{EventStream, OnStop, Sending, respond};
 use super::{Door, refusal};
 use crate::door::Session;
@@ -27,7 +28,12 @@ impl Drop for CancelOnDrop {
 }
 
 /// Answers a message.
-pub(super) async fn answer(door: &Arc<Door>, principal: Principal, message: Message) -> Result<Response, Response> {
+pub(super) async fn answer(
+    door: &Arc<Door>,
+    connection: &Arc<Connection>,
+    principal: Principal,
+    message: Message,
+) -> Result<Response, Response> {
     let id = match &message {
         Message::Request(request) => request.id.clone(),
         // The revision has no notification from clients over HTTP; one that comes says nothing to us.
@@ -37,15 +43,21 @@ pub(super) async fn answer(door: &Arc<Door>, principal: Principal, message: Mess
             return Err(refusal(StatusCode::BAD_REQUEST, &error));
         }
     };
-    let out = Outgoing::for_one_answer();
+    let unread = door.unread.of(&principal);
+    let out = Outgoing::for_one_answer(&unread);
     let mut session = door.service.connect(principal, Arc::clone(&out));
-    session.serve(message, &Route::line(Arc::clone(&out)));
+    {
+        // A client that does not read its answers is not served any further.
+        let _room = unread.room_to_admit().await;
+        session.serve(message, &Route::line(Arc::clone(&out)));
+    }
     let session = Arc::new(Mutex::new(session));
     let listening = Arc::clone(&session);
     let on_stop =
         OnStop { stopping: door.stopping.clone(), act: Box::new(move || lock(&listening).end_subscriptions()) };
     let guard = CancelOnDrop { session, id };
     let sending = Sending {
+        over: Arc::downgrade(connection),
         events: EventStream::new(String::new(), out, 0),
         from: 0,
         numbered: false,

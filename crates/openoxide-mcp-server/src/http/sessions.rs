@@ -14,8 +14,7 @@ use super::stream::EventStream;
 use crate::door::Session;
 use crate::principal::Principal;
 use crate::random;
-use openoxide_rpc::Outgoing;
-use openoxide_rpc::lock;
+use openoxide_rpc::{Outgoing, Unread, lock};
 
 /// Bytes of each stream that can be read again.
 const KEPT: usize = 256 << 10;
@@ -30,6 +29,8 @@ pub(super) struct LegacySession {
     principal: Principal,
     /// Serves its messages.
     pub(super) session: Mutex<Box<dyn Session>>,
+    /// What its principal has not read.
+    unread: Arc<Unread>,
     out: Arc<Outgoing>,
     standalone: Arc<EventStream>,
     /// The streams of requests, oldest first.
@@ -54,9 +55,14 @@ impl LegacySession {
         lock(&self.session).agreed_version() == Some(LEGACY_LATEST)
     }
 
+    /// What its principal has not read.
+    pub(super) fn unread(&self) -> &Arc<Unread> {
+        &self.unread
+    }
+
     /// A stream for a request, which ends with its answer.
     pub(super) fn new_stream(&self) -> (Arc<Outgoing>, Arc<EventStream>) {
-        let out = Outgoing::for_one_answer();
+        let out = Outgoing::for_one_answer(&self.unread);
         let name = self.next_stream.fetch_add(1, Ordering::Relaxed).to_string();
         let events = EventStream::new(name, Arc::clone(&out), KEPT);
         let mut streams = lock(&self.streams);
@@ -155,15 +161,17 @@ impl Sessions {
     pub(super) fn prepare(
         &self,
         place: Held<Principal>,
+        unread: Arc<Unread>,
         connect: impl FnOnce(Arc<Outgoing>) -> Box<dyn Session>,
     ) -> Arc<LegacySession> {
-        let out = Arc::new(Outgoing::default());
+        let out = Outgoing::beside_others(&unread);
         Arc::new(LegacySession {
             id: random::id(),
             principal: place.by().clone(),
             place: Mutex::new(Some(place)),
             session: Mutex::new(connect(Arc::clone(&out))),
             standalone: EventStream::new(STANDALONE.to_owned(), Arc::clone(&out), KEPT),
+            unread,
             out,
             streams: Mutex::default(),
             next_stream: AtomicU64::new(1),

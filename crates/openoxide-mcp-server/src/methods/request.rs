@@ -66,7 +66,7 @@ impl Request<'_> {
         tokio::spawn(async move {
             // A closed semaphore would be an error, and this one is never closed.
             let reading = connection.reading.acquire().await.ok();
-            out.room_for_input().await;
+            let room = out.room_for_input().await;
             // Nobody is left to read it.
             if out.is_closed() {
                 return;
@@ -81,7 +81,7 @@ impl Request<'_> {
                     )));
                 }
             }
-            drop((reading, waiting, open));
+            drop((reading, waiting, open, room));
         });
     }
 }
