@@ -5,6 +5,8 @@
 
 #![allow(dead_code, reason = "each test program uses its part of this module")]
 
+pub(crate) mod listener;
+
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -179,6 +179,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         core.limits.share_percent = config.mcp_server.principal_share_percent.unwrap_or(core.limits.share_percent);
         let listener = args.http.config(&config.mcp_server)?;
         core.limits.owners = listener.as_ref().map_or(1, HttpConfig::principals);
+        http::check_room(&core.limits, listener.as_ref())?;
         if core.limits.owners > 1 {
             // Callers who do not know each other do not meet in a shared directory, unless the operator wants it.
             core.workspace_write.private_tmp.get_or_insert(true);

@@ -113,7 +113,7 @@ pub struct Limits {
     pub max_open_turns: usize,
     /// Bytes of the prompts of all turns that wait or run, steering text included.
     pub max_open_prompt_bytes: usize,
-    /// Owners of threads that share the limits on turns and prompts; 1 has all of them.
+    /// Owners of threads that share the limits on threads, turns, prompts and reads; 1 has all of them.
     pub owners: usize,
     /// How much of these limits one owner may hold where there are several, in percent.
     pub share_percent: u8,

@@ -8,7 +8,7 @@ mod disk_side;
 mod turn_side;
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use openoxide_model::Usage;
@@ -47,6 +47,8 @@ pub struct Thread {
     claiming: Mutex<()>,
     /// Told each time the driver stops running turns.
     idle: Notify,
+    /// Its place among the threads in memory, once the manager has it.
+    place: OnceLock<Held<Owner>>,
 }
 
 /// What a thread is doing at one moment, and everything it tells from then on.
@@ -97,8 +99,15 @@ impl Thread {
             rollout: Mutex::new(rollout),
             claiming: Mutex::default(),
             idle: Notify::new(),
+            place: OnceLock::new(),
             core,
         }
+    }
+
+    /// Keeps its place among the threads in memory for as long as it is there.
+    pub(crate) fn take_place(&self, place: Held<Owner>) {
+        // It is given one place in its life.
+        drop(self.place.set(place));
     }
 
     /// The thread's id.

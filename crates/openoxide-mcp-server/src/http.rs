@@ -130,13 +130,15 @@ pub async fn serve_http(
     let address = listener.local_addr()?;
     check_address(address, &config)?;
     let (stopping, is_stopping) = watch::channel(false);
-    let share = |limit| share_of(limit, config.share_percent, config.principals());
-    let places = Shares::new(config.max_sessions, share(config.max_sessions));
+    let callers = config.principals();
+    let share = |limit| share_of(limit, config.share_percent, callers);
+    let places = Shares::new(config.max_sessions, share(config.max_sessions), callers);
     let sessions = Arc::new(Sessions::new(places, config.idle_session));
-    let authenticated = Shares::new(config.max_connections, share(config.max_connections));
+    let authenticated = Shares::new(config.max_connections, share(config.max_connections), callers);
     let connections = Connections::new(config.max_unauthenticated, config.max_unauthenticated_per_peer, authenticated);
-    // One body of full length always fits.
-    let held = Shares::new(config.max_body_bytes.max(MAX_LINE), share(config.max_body_bytes).max(MAX_LINE));
+    // One body of full length always fits beside what is kept for the others, which is half at most.
+    let max_body_bytes = config.max_body_bytes.max(2 * MAX_LINE);
+    let held = Shares::new(max_body_bytes, share(max_body_bytes).max(MAX_LINE), callers);
     let door = Arc::new(Door {
         service: Arc::clone(&service),
         guard: Guard::new(&config, address),
