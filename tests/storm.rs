@@ -237,7 +237,7 @@ fn storm(greedy: &[&str]) {
     let (served, refused) = (storm.served.load(Ordering::Relaxed), storm.refused.load(Ordering::Relaxed));
     let (now, peak) = (storm.memory_mib("VmRSS:"), storm.memory_mib("VmHWM:"));
     storm.is_over.store(true, Ordering::Relaxed);
-    println!(
+    eprintln!(
         "{} greedy: ping, tools/list, turn: quiet {:?}, in the storm {:?} ({} rounds), worst {:?}; {served} served, \
          {refused} refused; {now} MiB, at most {peak} MiB; {} MiB on disk",
         greedy.len(),
