@@ -31,9 +31,10 @@ const ROUNDS: usize = 6;
 const MIB: usize = 1 << 20;
 
 /// The limits of the server, small ones, so that a storm of seconds comes to each of them.
-const LIMITS: [&str; 9] = [
+const LIMITS: [&str; 10] = [
     "model_provider=\"scripted\"",
     "mcp_server.max_threads=60",
+    "mcp_server.max_history_bytes=67108864",
     "mcp_server.max_open_turns=20",
     "mcp_server.max_open_prompt_bytes=67108864",
     "mcp_server.http.max_sessions=40",
@@ -46,9 +47,9 @@ const LIMITS: [&str; 9] = [
 /// What one caller may have on disk: its quota, and what its share of the turns writes before that is counted.
 const DISK_OF_ONE: usize = 48 * MIB + 5 * 9 * MIB;
 
-/// MiB of memory at most: what bodies and prompts may hold together, prompts as the thread's history and as the request to the
-/// model as well; pictures of all turns, in the history and in the request; those of threads that are idle; and the program.
-const MEMORY: usize = 64 + 3 * 64 + 20 * 2 * 8 + 40 * 8 + 100;
+/// MiB of memory at most: what bodies may hold together; prompts, and the requests to the model that hold them; histories; pictures
+/// of all turns that run, in the history and in the request; and the program.
+const MEMORY: usize = 64 + 2 * 64 + 64 + 20 * 2 * 8 + 100;
 
 struct Storm {
     house: House,

@@ -172,6 +172,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         core.limits.history_max_bytes_per_principal = history.max_bytes_per_principal;
         core.limits.max_load_bytes = config.history.max_load_bytes.unwrap_or(core.limits.max_load_bytes);
         core.limits.max_threads = config.mcp_server.max_threads.unwrap_or(core.limits.max_threads);
+        core.limits.max_history_bytes = config.mcp_server.max_history_bytes.unwrap_or(core.limits.max_history_bytes);
         core.limits.max_diff_bytes = config.mcp_server.max_diff_bytes.unwrap_or(core.limits.max_diff_bytes);
         core.limits.max_open_turns = config.mcp_server.max_open_turns.unwrap_or(core.limits.max_open_turns);
         core.limits.max_open_prompt_bytes =

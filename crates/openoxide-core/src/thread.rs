@@ -49,6 +49,8 @@ pub struct Thread {
     idle: Notify,
     /// Its place among the threads in memory, once the manager has it.
     place: OnceLock<Held<Owner>>,
+    /// Room for its history as it was after the latest turn, where there was any.
+    room: Mutex<Option<Held<Owner>>>,
 }
 
 /// What a thread is doing at one moment, and everything it tells from then on.
@@ -100,6 +102,7 @@ impl Thread {
             claiming: Mutex::default(),
             idle: Notify::new(),
             place: OnceLock::new(),
+            room: Mutex::default(),
             core,
         }
     }
@@ -108,6 +111,16 @@ impl Thread {
     pub(crate) fn take_place(&self, place: Held<Owner>) {
         // It is given one place in its life.
         drop(self.place.set(place));
+    }
+
+    /// Counts what its history takes by now. Threads that are idle leave memory where there is no room for it.
+    pub(crate) fn count_history(&self) {
+        let bytes = self.history().iter().map(|item| crate::turn::bytes_of(item)).sum();
+        let Some(manager) = self.manager.upgrade() else { return };
+        // What it had goes first, so that it never counts twice.
+        *lock(&self.room) = None;
+        let room = manager.room_for_history(&self.config.owner, bytes);
+        *lock(&self.room) = room;
     }
 
     /// The thread's id.

@@ -32,7 +32,7 @@ use crate::thread_state::{ContextDue, State};
 use crate::tools::Toolboxes;
 use crate::tools::reading::{MAX_READS, MAX_READS_OF_ONE};
 use crate::{
-    ApprovalPolicy, Config, CoreError, Interruption, Limits, Shares, Thread, ThreadConfig, ThreadId, Transcript,
+    ApprovalPolicy, Config, CoreError, Held, Interruption, Limits, Shares, Thread, ThreadConfig, ThreadId, Transcript,
     share_of,
 };
 
@@ -91,6 +91,7 @@ impl ThreadManager {
             hidden: Mutex::default(),
             reads: Shares::new(MAX_READS, MAX_READS_OF_ONE, owners),
             places: share(config.limits.max_threads),
+            histories: share(config.limits.max_history_bytes),
             changes: Changes::default(),
             sync: Arc::default(),
             kept_diffs: KeptDiffs::new(config.limits.max_diff_bytes),
@@ -360,9 +361,26 @@ impl ThreadManager {
         threads.insert(id, Arc::clone(&thread));
         drop(threads);
         self.lost(lost);
+        thread.count_history();
         self.tidy();
         self.watch_history();
         Ok(thread)
+    }
+
+    /// Room for so many bytes of a history, for which idle threads leave memory; none where not enough of them are idle.
+    pub(crate) fn room_for_history(&self, owner: &Owner, bytes: usize) -> Option<Held<Owner>> {
+        loop {
+            let exceeded = match self.core.histories.take(owner, bytes) {
+                Ok(room) => return Some(room),
+                Err(exceeded) => exceeded,
+            };
+            let holders = self.core.histories.who_gives_way(owner, exceeded);
+            let gone = {
+                let mut threads = lock(&self.threads);
+                holders.iter().find_map(|holder| longest_idle(&mut threads, holder))
+            }?;
+            self.lost(gone.is_ephemeral().then_some(gone.id()).into_iter().collect());
+        }
     }
 
     /// Starts the task that ends what nobody follows, lets go what nobody uses and writes what waits for the disk, once,

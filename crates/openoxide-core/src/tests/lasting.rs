@@ -468,6 +468,35 @@ async fn at_the_bound_an_idle_thread_of_whoever_has_most_goes() {
 }
 
 #[tokio::test]
+async fn long_histories_leave_memory_and_those_of_others_stay() {
+    let home = tempfile::tempdir().unwrap();
+    let bench = Bench::with(vec![], |config| {
+        config.home = Some(home.path().to_path_buf());
+        (config.limits.max_history_bytes, config.limits.owners, config.limits.share_percent) = (400_000, 2, 50);
+    });
+    let one = async |owner: &str, bytes: usize| {
+        let mut thread = owned(&bench, owner);
+        thread.prompt(&"x".repeat(bytes));
+        thread.ended().await;
+        thread.thread.id()
+    };
+    let bob = one("bob", 10_000).await;
+    let mut ada = Vec::new();
+    for _ in 0..6 {
+        // The scripted model repeats it.
+        ada.push(one("ada", 30_000).await);
+    }
+    // What ended last may be counted a moment after it was told.
+    let here = |id: &crate::ThreadId| bench.manager.in_memory(*id).is_some();
+    while ada.iter().filter(|id| here(id)).count() > 3 {
+        tokio::task::yield_now().await;
+    }
+    assert!(here(&bob) && here(&ada[5]) && !here(&ada[0]));
+    let again = bench.manager.get_or_load(ada[0]).unwrap();
+    assert!(again.history().len() > 1, "it is on disk");
+}
+
+#[tokio::test]
 async fn one_owner_leaves_room_for_the_prompts_of_the_others_and_ended_turns_give_theirs_back() {
     let bench = Bench::with(vec![Say::Hang(vec![])], |config| {
         (config.limits.max_open_prompt_bytes, config.limits.owners, config.limits.share_percent) = (100, 2, 50);

@@ -38,6 +38,8 @@ pub(crate) struct Core {
     pub(crate) reads: Arc<Shares<Owner>>,
     /// Threads in memory, by their owners.
     pub(crate) places: Arc<Shares<Owner>>,
+    /// Bytes of the histories of threads in memory, by their owners.
+    pub(crate) histories: Arc<Shares<Owner>>,
     /// News of all threads.
     pub(crate) changes: Changes,
     /// Makes rollouts durable.
