@@ -26,14 +26,14 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use openoxide_core::{DEFAULT_SHARE_PERCENT, Shares, share_of};
-use openoxide_mcp_protocol::{Envelope, RequestId, WireError, parse_line};
+use openoxide_mcp_protocol::{Envelope, EnvelopeError, RequestId, WireError, parse_line};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -55,6 +55,9 @@ use crate::reader::MAX_LINE;
 const FLUSH: Duration = Duration::from_millis(200);
 /// From one look for idle sessions to the next.
 const TIDY: Duration = Duration::from_secs(60);
+
+/// From this length on, in bytes, a body is parsed on a thread of its own.
+const LONG_BODY: usize = 64 << 10;
 
 /// How the listener is kept.
 #[derive(Debug, Clone)]
@@ -294,13 +297,24 @@ async fn answer_post(
     headers::check_post(headers).map_err(|refused| *refused)?;
     let body = door.bodies.read(&principal, headers, body).await?;
     let message =
-        parse_line(&body).map_err(|error| refusal_of(error.id.as_ref(), StatusCode::BAD_REQUEST, &error.error))?;
+        parse(body).await.map_err(|error| refusal_of(error.id.as_ref(), StatusCode::BAD_REQUEST, &error.error))?;
     match headers::wire_of(headers, &message).map_err(|refused| *refused)? {
         Wire::Modern => {
             params::check(headers, &message, &*door.service).map_err(|refused| *refused)?;
             modern::answer(door, principal, message).await
         }
         Wire::Legacy => legacy::answer_post(door, principal, headers, message).await,
+    }
+}
+
+/// Parses a body. A long one keeps a thread busy for a while, which must not be one that serves everybody.
+async fn parse(body: Bytes) -> Result<Envelope, EnvelopeError> {
+    if body.len() <= LONG_BODY {
+        return parse_line(&body);
+    }
+    match tokio::task::spawn_blocking(move || parse_line(&body)).await {
+        Ok(parsed) => parsed,
+        Err(_) => Err(EnvelopeError { id: None, error: WireError::invalid_request("the body could not be parsed") }),
     }
 }
 
