@@ -5,6 +5,7 @@
 //! order: state, then rollout, then event queues.
 
 mod disk_side;
+mod room;
 mod turn_side;
 
 use std::sync::atomic::AtomicBool;
@@ -105,22 +106,6 @@ impl Thread {
             room: Mutex::default(),
             core,
         }
-    }
-
-    /// Keeps its place among the threads in memory for as long as it is there.
-    pub(crate) fn take_place(&self, place: Held<Owner>) {
-        // It is given one place in its life.
-        drop(self.place.set(place));
-    }
-
-    /// Counts what its history takes by now. Threads that are idle leave memory where there is no room for it.
-    pub(crate) fn count_history(&self) {
-        let bytes = self.history().iter().map(|item| crate::turn::bytes_of(item)).sum();
-        let Some(manager) = self.manager.upgrade() else { return };
-        // What it had goes first, so that it never counts twice.
-        *lock(&self.room) = None;
-        let room = manager.room_for_history(&self.config.owner, bytes);
-        *lock(&self.room) = room;
     }
 
     /// The thread's id.
