@@ -9,43 +9,21 @@ mod support;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::time::{Duration, Instant};
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
-use serde_json::{Value, json};
+use serde_json::json;
 use support::Server;
-
-/// What a second caller may wait for an answer at most: the promise is half a second, and a test machine is slow.
-const PROMPT: Duration = Duration::from_millis(3 * 500);
-
-/// What the end may take at most: the promise is 2.5 s.
-const END: Duration = Duration::from_millis(3 * 2500);
-
-/// Makes a thing at a path.
-type Make = fn(&Path);
-
-/// The kinds of things that are no plain small files.
-const KINDS: [(&str, Make); 9] = [
-    ("a pipe", |path| mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap()),
-    ("an endless device", |path| symlink("/dev/zero", path).unwrap()),
-    ("a terminal", |path| symlink("/dev/ptmx", path).unwrap()),
-    ("the kernel's log", |path| symlink("/proc/kmsg", path).unwrap()),
-    ("a link in a circle", |path| symlink(path.file_name().unwrap(), path).unwrap()),
-    ("a link to nothing", |path| symlink("nowhere/at/all", path).unwrap()),
-    ("a huge file without a line", |path| fs::File::create(path).unwrap().set_len(8 << 30).unwrap()),
-    ("no text", |path| fs::write(path, b"\xff\xfe\0\xff").unwrap()),
-    ("a directory", |path| fs::create_dir(path).unwrap()),
-];
+use support::kinds::{House, KINDS, ends, is_served, status};
 
 /// The places that are read without anybody naming them, below the workspace, which is `repo/sub`.
-const PLACES: [&str; 8] = [
+const PLACES: [&str; 11] = [
     "AGENTS.md",
     "AGENTS.override.md",
     ".gitignore",
     ".ignore",
+    ".git",
+    ".openoxide",
     "deep/.gitignore",
+    "deep/.git",
     "../AGENTS.md",
     "../.gitignore",
     "../.git/info/exclude",
@@ -59,52 +37,6 @@ const PROMPTS: [&str; 5] = [
     "read `odd`",
     "replace `needle` by `thread` in a.txt",
 ];
-
-struct House {
-    _dir: tempfile::TempDir,
-    work: std::path::PathBuf,
-}
-
-impl House {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let work = dir.path().canonicalize().unwrap().join("repo/sub");
-        fs::create_dir_all(work.join("deep")).unwrap();
-        fs::create_dir_all(work.join("../.git/info")).unwrap();
-        fs::write(work.join("../.git/HEAD"), "ref: refs/heads/main\n").unwrap();
-        fs::write(work.join("a.txt"), "a needle\n").unwrap();
-        fs::write(work.join("deep/b.txt"), "a needle\n").unwrap();
-        Self { _dir: dir, work }
-    }
-
-    fn call(&self, server: &mut Server, prompt: &str) -> u64 {
-        let arguments = json!({ "prompt": prompt, "cwd": self.work, "approval_policy": "never" });
-        server.call("openoxide", arguments)
-    }
-}
-
-/// The second caller: everything it asks for is answered at once.
-fn is_served(server: &mut Server, quiet: &House, what: &str) {
-    let began = Instant::now();
-    let (ping, list) = (server.request("ping", json!({})), server.request("tools/list", json!({})));
-    let turn = quiet.call(server, "hello");
-    server.answer(ping);
-    server.answer(list);
-    server.result(turn);
-    assert!(began.elapsed() < PROMPT, "{what}: the second caller waited for {:?}", began.elapsed());
-}
-
-/// Ends a server by SIGTERM in the time that is promised.
-fn ends(mut server: Server, what: &str) {
-    let began = Instant::now();
-    server.terminate();
-    server.wait_exit();
-    assert!(began.elapsed() < END, "{what}: the end took {:?}", began.elapsed());
-}
-
-fn status(result: &Value) -> &str {
-    result["status"].as_str().unwrap_or_default()
-}
 
 #[test]
 fn no_kind_of_file_in_a_place_that_is_read_unasked_stops_a_turn_or_a_second_caller() {

@@ -4,9 +4,9 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test starts programs, and fails by panicking")]
 
-#[path = "support/model.rs"]
-mod model;
 mod support;
+#[path = "support/turns.rs"]
+mod turns;
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -15,9 +15,9 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use model::Model;
 use serde_json::{Value, json};
 use support::{Server, openoxide};
+use turns::Model;
 
 /// Stories told side by side: most of each is waiting for processes.
 const SIDE_BY_SIDE: usize = 4;

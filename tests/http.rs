@@ -5,183 +5,14 @@
 
 mod support;
 
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
-use reqwest::{Client, RequestBuilder, Response};
+use reqwest::RequestBuilder;
 use serde_json::{Value, json};
+use support::house::{Events, House, initialize, json_of, result_of};
+use support::listener::{ADA, BOB, DOOR, Listener, token_of};
 use support::{eventually, openoxide};
-
-const ADA: &str = "ada-0123456789abcdefghijkl";
-const BOB: &str = "bob-0123456789abcdefghijkl";
-/// In the environment of every server here, under a name that says nothing.
-const DOOR: &str = "door-0123456789abcdefghijkl";
-
-struct House {
-    home: tempfile::TempDir,
-    work: tempfile::TempDir,
-    child: Child,
-    url: String,
-    client: Client,
-}
-
-impl House {
-    fn start(arguments: &[&str]) -> Self {
-        Self::start_in(tempfile::tempdir().unwrap(), arguments)
-    }
-
-    fn with_tokens() -> Self {
-        Self::with_tokens_in(tempfile::tempdir().unwrap(), &[])
-    }
-
-    fn with_tokens_in(home: tempfile::TempDir, arguments: &[&str]) -> Self {
-        let file = home.path().join("tokens");
-        std::fs::write(&file, format!("ada {ADA}\nbob {BOB}\n")).unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let file = file.to_str().unwrap().to_owned();
-        Self::start_in(home, &[&["--token-file", &file], arguments].concat())
-    }
-
-    fn start_in(home: tempfile::TempDir, arguments: &[&str]) -> Self {
-        let mut child = openoxide(home.path())
-            .args(["mcp-server", "-c", "model_provider=\"offline\"", "--listen", "http://127.0.0.1:0"])
-            .args(arguments)
-            .env("DOOR_WORD", DOOR)
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = String::new();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        stderr.read_line(&mut said).unwrap();
-        let at = said.find("http://").unwrap_or_else(|| panic!("no address in {said:?}"));
-        // Whatever else is said goes nowhere; the pipe must not fill.
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-        let url = said[at..].trim().to_owned();
-        // The client wants a provider of cryptography even where it needs none. A second installation is left alone.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
-        Self { home, work: tempfile::tempdir().unwrap(), child, url, client }
-    }
-
-    fn post(&self, message: &Value) -> RequestBuilder {
-        let accept = "application/json, text/event-stream";
-        self.client
-            .post(&self.url)
-            .header("content-type", "application/json")
-            .header("accept", accept)
-            .body(message.to_string())
-    }
-
-    /// A request of the modern era with the headers it must have.
-    fn modern(&self, method: &str, mut params: Value) -> RequestBuilder {
-        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
-        if params["_meta"]["io.modelcontextprotocol/clientCapabilities"].is_null() {
-            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({ "elicitation": {} });
-        }
-        let name = params["name"].as_str().or(params["uri"].as_str()).or(params["taskId"].as_str()).map(str::to_owned);
-        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let request = self.post(&message).header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
-        match name {
-            Some(name) => request.header("mcp-name", name),
-            None => request,
-        }
-    }
-
-    fn arguments(&self, prompt: &str) -> Value {
-        json!({ "prompt": prompt, "cwd": self.work.path(), "approval_policy": "never" })
-    }
-
-    fn start_turn(&self, prompt: &str) -> RequestBuilder {
-        self.modern("tools/call", json!({ "name": "openoxide", "arguments": self.arguments(prompt) }))
-    }
-
-    /// Begins a legacy session; its id.
-    async fn session(&self, capabilities: Value) -> String {
-        let info = json!({ "name": "http", "version": "1" });
-        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info });
-        let initialize = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
-        let answer = self.post(&initialize).send().await.unwrap();
-        let id = answer.headers()["mcp-session-id"].to_str().unwrap().to_owned();
-        assert!(id.bytes().all(|byte| byte.is_ascii_graphic()));
-        assert_eq!(json_of(answer).await["result"]["serverInfo"]["name"], "openoxide");
-        let told = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
-        let told = self.post(&told).header("mcp-session-id", &id).send().await.unwrap();
-        assert_eq!(told.status(), 202);
-        id
-    }
-
-    fn stop(&mut self) {
-        // The shell's kill, so that no unsafe code is needed here.
-        let pid = self.child.id().to_string();
-        assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
-    }
-}
-
-impl Drop for House {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-async fn json_of(response: Response) -> Value {
-    let text = response.text().await.unwrap();
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
-}
-
-/// Reads an event stream.
-struct Events {
-    response: Response,
-    buffer: String,
-    last_id: Option<String>,
-}
-
-impl Events {
-    fn of(response: Response) -> Self {
-        assert_eq!(response.headers()["content-type"], "text/event-stream");
-        assert_eq!(response.headers()["x-accel-buffering"], "no");
-        Self { response, buffer: String::new(), last_id: None }
-    }
-
-    async fn next(&mut self) -> Option<Value> {
-        loop {
-            while let Some(end) = self.buffer.find("\n\n") {
-                let frame: String = self.buffer.drain(..end + 2).collect();
-                let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
-                if let Some(id) = field("id: ") {
-                    self.last_id = Some(id);
-                }
-                if let Some(data) = field("data: ") {
-                    return Some(serde_json::from_str(&data).unwrap());
-                }
-            }
-            let chunk = self.response.chunk().await.unwrap()?;
-            self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
-        }
-    }
-
-    async fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
-        loop {
-            let message = self.next().await.expect("the stream ended before");
-            if wanted(&message) {
-                return message;
-            }
-        }
-    }
-}
-
-/// The result of a call, whether it came alone or on a stream.
-async fn result_of(response: Response) -> Value {
-    if response.headers()["content-type"] == "application/json" {
-        return json_of(response).await["result"].clone();
-    }
-    let mut events = Events::of(response);
-    let answer = events.until(|message| message.get("method").is_none()).await;
-    assert!(events.next().await.is_none(), "the answer is the end");
-    answer["result"].clone()
-}
 
 #[tokio::test]
 async fn a_modern_request_needs_no_session() {
@@ -318,7 +149,7 @@ async fn each_token_has_its_own_threads_tasks_and_sessions() {
         assert!(foreign["isError"] == true && foreign.to_string().contains("is not known"), "{foreign}");
     }
     // Another process uses the thread: by whom and with what is told to those whose thread it is.
-    let path = house.home.path().join("run/threads").join(format!("{thread}.lock"));
+    let path = house.listener.home.path().join("run/threads").join(format!("{thread}.lock"));
     std::fs::write(&path, r#"{"pid":1,"client":"elsewhere"}"#).unwrap();
     let lock = std::fs::File::open(&path).unwrap();
     lock.lock().unwrap();
@@ -363,8 +194,8 @@ async fn a_foreign_thread_is_spoken_of_as_one_that_does_not_exist() {
     let made = result_of(first.start_turn("run `true`").bearer_auth(ADA).send().await.unwrap()).await;
     let thread = made["structuredContent"]["threadId"].as_str().unwrap().to_owned();
     // In another process the thread is in use, which is its owner's business alone.
-    let home = std::mem::replace(&mut first.home, tempfile::tempdir().unwrap());
-    let second = House::with_tokens_in(home, &[]);
+    let home = std::mem::replace(&mut first.listener.home, tempfile::tempdir().unwrap());
+    let second = House::of(Listener::with_tokens_in(home, &["ada", "bob"], &[]));
     let made_up = "01a1fc7a-8d1f-75f7-89b7-18c906dd0c5b";
     for house in [&first, &second] {
         for (method, params) in [
@@ -390,7 +221,7 @@ async fn a_foreign_thread_is_spoken_of_as_one_that_does_not_exist() {
 #[tokio::test]
 async fn with_several_tokens_each_thread_has_a_tmp_of_its_own() {
     let house = House::with_tokens();
-    let name = format!("of-ada-{}", house.child.id());
+    let name = format!("of-ada-{}", house.listener.child.id());
     let run = async |token: &str, command: &str| {
         let answer = house.start_turn(&format!("run `{command}`")).bearer_auth(token).send().await.unwrap();
         result_of(answer).await["structuredContent"]["content"].to_string()
@@ -408,10 +239,8 @@ async fn with_several_tokens_each_thread_has_a_tmp_of_its_own() {
 #[tokio::test]
 async fn one_caller_does_not_take_the_sessions_of_the_others() {
     let sessions = "mcp_server.http.max_sessions=8";
-    let house = House::with_tokens_in(tempfile::tempdir().unwrap(), &["-c", sessions]);
-    let info = json!({ "name": "http", "version": "1" });
-    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
-    let initialize = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+    let house = House::of(Listener::with_tokens(&["-c", sessions]));
+    let initialize = initialize(json!({}));
     let begin = async |token: &str| {
         let answer = house.post(&initialize).bearer_auth(token).send().await.unwrap();
         assert_eq!(answer.status(), 200);
@@ -439,6 +268,42 @@ async fn one_caller_does_not_take_the_sessions_of_the_others() {
 }
 
 #[tokio::test]
+async fn many_greedy_callers_together_leave_sessions_and_connections_to_one_that_has_few() {
+    let names = ["ada", "eve", "ivo", "ute", "bob"];
+    let limits = ["-c", "mcp_server.http.max_sessions=20", "-c", "mcp_server.http.max_connections=60"];
+    let house = House::of(Listener::with_tokens_in(tempfile::tempdir().unwrap(), &names, &limits));
+    let begin = async |name: &str| {
+        let answer = house.post(&initialize(json!({}))).bearer_auth(token_of(name)).send().await.unwrap();
+        let id = answer.headers().get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
+        (answer.status().as_u16(), id)
+    };
+    // Sessions with a reader are in use, so that none of them gives way, and each reader holds a connection.
+    let mut readers = Vec::new();
+    for at in 0..40 {
+        let name = names[at % 4];
+        let (status, Some(id)) = begin(name).await else { continue };
+        assert_eq!(status, 200);
+        let get = house.client.get(&house.url).header("accept", "text/event-stream").bearer_auth(token_of(name));
+        readers.push(get.header("mcp-session-id", id).send().await.unwrap());
+    }
+    assert_eq!(readers.len(), 18, "two are kept for the fifth");
+    assert_eq!(begin("ada").await.0, 503);
+    // More connections, by streams that stay open.
+    let wanted = json!({ "notifications": { "resourcesListChanged": true } });
+    for at in 0..60 {
+        let listen = house.modern("subscriptions/listen", wanted.clone()).bearer_auth(token_of(names[at % 4]));
+        let answer = listen.send().await.unwrap();
+        if answer.status() == 200 {
+            readers.push(answer);
+        }
+    }
+    assert!((50..=54).contains(&readers.len()), "six of 60 are kept for the fifth: {}", readers.len());
+    assert_eq!((begin("bob").await.0, begin("bob").await.0), (200, 200));
+    let told = result_of(house.start_turn("run `true`").bearer_auth(BOB).send().await.unwrap()).await;
+    assert_eq!(told["structuredContent"]["status"], "completed", "{told}");
+}
+
+#[tokio::test]
 async fn a_caller_does_not_get_at_the_tokens_through_the_agent() {
     let home = tempfile::tempdir().unwrap();
     let place = tempfile::tempdir().unwrap();
@@ -446,7 +311,7 @@ async fn a_caller_does_not_get_at_the_tokens_through_the_agent() {
     std::fs::write(&file, format!("ada {ADA}\nbob {BOB}\n")).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     let file = file.to_str().unwrap();
-    let house = House::start_in(home, &["--token-file", file, "--token-env", "DOOR_WORD"]);
+    let house = House::of(Listener::start_in(home, &["--token-file", file, "--token-env", "DOOR_WORD"]));
     for prompt in [format!("run `cat {file}`"), format!("read {file}"), "run `echo =$DOOR_WORD=`".to_owned()] {
         let call = house.start_turn(&prompt).bearer_auth(BOB).send().await.unwrap();
         let told = result_of(call).await.to_string();
@@ -523,12 +388,12 @@ async fn the_end_answers_what_is_open_and_leaves_nothing() {
     let mut news = Events::of(house.modern("subscriptions/listen", wanted).send().await.unwrap());
     news.until(|message| message["method"] == "notifications/subscriptions/acknowledged").await;
     eventually("the command runs", || house.work.path().join("begun.txt").exists());
-    house.stop();
+    house.listener.terminate();
     assert_eq!(result_of(call).await["structuredContent"]["status"], "interrupted");
     news.until(|message| message["result"]["resultType"] == "complete").await;
-    eventually("the server has ended", || house.child.try_wait().unwrap().is_some());
-    assert!(house.child.wait().unwrap().success());
-    assert!(house.home.path().join("sessions").exists());
+    eventually("the server has ended", || house.listener.child.try_wait().unwrap().is_some());
+    assert!(house.listener.child.wait().unwrap().success());
+    assert!(house.listener.home.path().join("sessions").exists());
 }
 
 #[tokio::test]
@@ -547,7 +412,7 @@ async fn a_call_right_before_the_end_is_answered() {
         let sent = tokio::spawn(request.send());
         // The moment is the case, not a wait for something.
         tokio::time::sleep(std::time::Duration::from_millis(delay)).await;
-        house.stop();
+        house.listener.terminate();
         // A request that was not taken any more is no open call.
         let Ok(response) = sent.await.unwrap() else { continue };
         let text = response.text().await.unwrap();
@@ -556,8 +421,8 @@ async fn a_call_right_before_the_end_is_answered() {
             "{delay} ms: {text}"
         );
         answered += 1;
-        eventually("the server has ended", || house.child.try_wait().unwrap().is_some());
-        assert!(house.child.wait().unwrap().success());
+        eventually("the server has ended", || house.listener.child.try_wait().unwrap().is_some());
+        assert!(house.listener.child.wait().unwrap().success());
     }
     assert!(answered >= 3, "{answered}");
 }

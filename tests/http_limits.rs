@@ -7,68 +7,27 @@
 mod support;
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
+use std::net::TcpStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::{PATIENCE, eventually, openoxide};
+use support::listener::{ADA, BOB, Listener};
+use support::{PATIENCE, eventually};
 
-const TOKEN: &str = "ada-0123456789abcdefghijkl";
-const BOB: &str = "bob-0123456789abcdefghijkl";
 const DISCOVER: &str = r#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
 
-struct Listener {
-    child: Child,
-    address: SocketAddr,
-    _home: tempfile::TempDir,
+/// Writes requests of ada.
+trait Asks {
+    fn head(&self, length: usize) -> String;
+    fn request(&self) -> String;
+    fn ask(&self, stream: &mut TcpStream) -> String;
 }
 
-impl Listener {
-    /// A server on a loopback address of its own choice, with these arguments.
-    fn start(arguments: &[&str]) -> Self {
-        Self::start_in(tempfile::tempdir().unwrap(), arguments)
-    }
-
-    /// The same with two callers.
-    fn with_tokens(arguments: &[&str]) -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let file = home.path().join("tokens");
-        std::fs::write(&file, format!("ada {TOKEN}\nbob {BOB}\n")).unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let file = file.to_str().unwrap().to_owned();
-        Self::start_in(home, &[&["--token-file", &file], arguments].concat())
-    }
-
-    fn start_in(home: tempfile::TempDir, arguments: &[&str]) -> Self {
-        let mut child = openoxide(home.path())
-            .args(["mcp-server", "-c", "model_provider=\"offline\"", "--listen", "http://127.0.0.1:0"])
-            .args(arguments)
-            .env("WORD", TOKEN)
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = String::new();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        stderr.read_line(&mut said).unwrap();
-        // Whatever else is said goes nowhere; the pipe must not fill.
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-        let address = said.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or(&said);
-        let address = address.parse().unwrap_or_else(|_| panic!("no address in {said:?}"));
-        Self { child, address, _home: home }
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream
-    }
-
+impl Asks for Listener {
     fn head(&self, length: usize) -> String {
         format!(
-            "POST /mcp HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n\
+            "POST /mcp HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {ADA}\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
              Mcp-Method: server/discover\r\nContent-Length: {length}\r\n\r\n",
             self.address
@@ -83,13 +42,6 @@ impl Listener {
     fn ask(&self, stream: &mut TcpStream) -> String {
         stream.write_all(self.request().as_bytes()).unwrap();
         status(stream)
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -200,7 +152,7 @@ fn what_one_caller_has_sent_by_halves_keeps_no_other_out() {
     assert!(head.starts_with("HTTP/1.1 503") && head.contains("retry-after"), "{head}");
     assert!(body.contains("as many bytes as one caller may have beside others (16777216)"), "{body}");
     let mut other = server.connect();
-    other.write_all(server.request().replace(TOKEN, BOB).as_bytes()).unwrap();
+    other.write_all(server.request().replace(ADA, BOB).as_bytes()).unwrap();
     assert_eq!(status(&mut other), "200");
 }
 
@@ -214,7 +166,7 @@ fn one_caller_does_not_take_the_connections_of_the_others() {
     }
     assert_eq!(server.ask(&mut server.connect()), "503", "a quarter of 8 is open");
     let mut other = server.connect();
-    other.write_all(server.request().replace(TOKEN, BOB).as_bytes()).unwrap();
+    other.write_all(server.request().replace(ADA, BOB).as_bytes()).unwrap();
     assert_eq!(status(&mut other), "200");
     assert_eq!(server.ask(&mut held[0]), "200");
     drop(held.pop());
@@ -256,7 +208,7 @@ fn a_newcomer_is_served_where_silent_connections_hold_all_descriptors() {
 fn a_connection_that_shows_no_token_ends_with_its_answer() {
     let server = Listener::start(&["--token-env", "WORD"]);
     let mut stream = server.connect();
-    stream.write_all(server.request().replace(TOKEN, "wrong").as_bytes()).unwrap();
+    stream.write_all(server.request().replace(ADA, "wrong").as_bytes()).unwrap();
     let (head, _) = answer(&mut stream);
     assert!(head.starts_with("HTTP/1.1 401"), "{head}");
     assert!(is_closed_within(&mut stream, PATIENCE));
@@ -353,8 +305,7 @@ fn the_end_does_not_wait_for_silent_connections() {
     let _silent: Vec<TcpStream> = (0..400).map(|_| server.connect()).collect();
     assert_eq!(server.ask(&mut server.connect()), "200");
     let began = Instant::now();
-    // The shell's kill, so that no unsafe code is needed here.
-    assert!(Command::new("kill").arg(server.child.id().to_string()).status().unwrap().success());
+    server.terminate();
     eventually("the server has ended", || server.child.try_wait().unwrap().is_some());
     assert!(began.elapsed() < Duration::from_secs(7), "it promises 2.5 s");
 }

@@ -4,18 +4,18 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test starts programs, and fails by panicking")]
 
-#[path = "support/model.rs"]
-mod model;
 mod support;
+#[path = "support/turns.rs"]
+mod turns;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 
-use model::{LONG, Model};
 use serde_json::{Value, json};
 use support::{PATIENCE, eventually, openoxide};
+use turns::{LONG, Model};
 
 const ADA: &str = "ada-0123456789abcdefghijkl";
 const BOB: &str = "bob-0123456789abcdefghijkl";

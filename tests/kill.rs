@@ -191,6 +191,15 @@ fn expect_all_or_nothing(work: &Path, round: u32) -> bool {
     found == new
 }
 
+/// A place with files to change, a server on the home, and the call of a turn that changes them.
+fn begin_patch(home: &Path) -> (tempfile::TempDir, Server, u64) {
+    let work = tempfile::tempdir().unwrap();
+    write_files(work.path());
+    let mut server = Server::start_in(home, json!({}), &[]);
+    let call = server.call("openoxide", json!({ "prompt": patch_prompt(), "cwd": work.path() }));
+    (work, server, call)
+}
+
 /// The next server on the home, which puts right what was left before it answers anything.
 fn next_server(home: &Path) -> Server {
     let server = Server::start_in(home, json!({}), &[]);
@@ -202,10 +211,7 @@ fn next_server(home: &Path) -> Server {
 fn kill_within_a_patch_of_many_files_leaves_all_of_it_or_nothing() {
     let home = tempfile::tempdir().unwrap();
     for round in 0..patch_rounds() {
-        let work = tempfile::tempdir().unwrap();
-        write_files(work.path());
-        let mut server = Server::start_in(home.path(), json!({}), &[]);
-        let call = server.call("openoxide", json!({ "prompt": patch_prompt(), "cwd": work.path() }));
+        let (work, mut server, call) = begin_patch(home.path());
         await_ledger(home.path(), || false);
         pass_some_of_it(round);
         server.kill();
@@ -234,10 +240,7 @@ fn kill_within_a_patch_of_many_files_leaves_all_of_it_or_nothing() {
 fn kill_within_an_undo_leaves_all_of_it_or_nothing() {
     let home = tempfile::tempdir().unwrap();
     for round in 0..patch_rounds() {
-        let work = tempfile::tempdir().unwrap();
-        write_files(work.path());
-        let mut server = Server::start_in(home.path(), json!({}), &[]);
-        let call = server.call("openoxide", json!({ "prompt": patch_prompt(), "cwd": work.path() }));
+        let (work, mut server, call) = begin_patch(home.path());
         let thread = server.result(call)["threadId"].as_str().unwrap().to_owned();
         server.close_input();
         assert!(server.wait_exit().success());

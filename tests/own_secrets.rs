@@ -5,7 +5,7 @@
 
 mod support;
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -29,58 +29,77 @@ const UPWARDS: &str = r#"
     done 2>/dev/null
 "#;
 
-fn serve(mut command: Command) -> (Child, BufReader<std::process::ChildStdout>) {
-    let mut child = command
-        .args(["mcp-server", "-c", "model_provider=\"offline\""])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let output = BufReader::new(child.stdout.take().unwrap());
-    (child, output)
+/// A server on its standard streams that has shaken hands.
+struct Serving {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
 }
 
-/// Sends a request, and returns its answer.
-fn ask(child: &mut Child, output: &mut impl std::io::BufRead, method: &str, params: &Value) -> Value {
-    let request = json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params });
-    writeln!(child.stdin.as_mut().unwrap(), "{request}").unwrap();
-    for line in output.lines() {
-        let message: Value = serde_json::from_str(&line.unwrap()).unwrap();
-        if message["id"] == method {
-            return message;
-        }
+impl Serving {
+    fn start(mut command: Command) -> Self {
+        let mut child = command
+            .args(["mcp-server", "-c", "model_provider=\"offline\""])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut serving = Self { child, output };
+        let info = json!({ "name": "e2e", "version": "1" });
+        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
+        assert!(serving.ask("initialize", &params)["result"].is_object());
+        serving
     }
-    panic!("{method} was not answered");
-}
 
-fn initialize(child: &mut Child, output: &mut impl std::io::BufRead) {
-    let info = json!({ "name": "e2e", "version": "1" });
-    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
-    assert!(ask(child, output, "initialize", &params)["result"].is_object());
+    /// One of this user in a place, with the key in its environment.
+    fn with_key(user: Option<u32>, place: &Path) -> Self {
+        let mut command = openoxide_of(user, place);
+        command.env("OPENAI_API_KEY", KEY);
+        Self::start(command)
+    }
+
+    /// Sends a request, and returns its answer.
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        let request = json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params });
+        writeln!(self.child.stdin.as_mut().unwrap(), "{request}").unwrap();
+        for line in self.output.by_ref().lines() {
+            let message: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            if message["id"] == method {
+                return message;
+            }
+        }
+        panic!("{method} was not answered");
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Closes its input and waits for its end.
+    fn end(mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
 }
 
 #[test]
 fn the_environment_of_a_running_server_shows_no_key() {
     for user in users() {
         let place = place_of(user);
-        let mut command = openoxide_of(user, place.path());
-        command.env("OPENAI_API_KEY", KEY);
-        let (mut child, mut output) = serve(command);
-        initialize(&mut child, &mut output);
+        let server = Serving::with_key(user, place.path());
         // Root reads it all; the user whose process it is does not.
-        match std::fs::read(format!("/proc/{}/environ", child.id())) {
+        match std::fs::read(format!("/proc/{}/environ", server.pid())) {
             Ok(block) => assert!(block.iter().all(|byte| *byte == 0), "{}", String::from_utf8_lossy(&block)),
             Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied),
         }
         let mut look = Command::new("cat");
-        look.arg(format!("/proc/{}/environ", child.id()));
+        look.arg(format!("/proc/{}/environ", server.pid()));
         if let Some(user) = user {
             std::os::unix::process::CommandExt::uid(&mut look, user);
             let shown = look.output().unwrap();
             assert!(!shown.status.success() && shown.stdout.is_empty(), "{shown:?}");
         }
-        drop(child.stdin.take());
-        assert!(child.wait().unwrap().success());
+        server.end();
     }
 }
 
@@ -88,23 +107,19 @@ fn the_environment_of_a_running_server_shows_no_key() {
 fn a_command_in_full_access_finds_no_key_on_its_way_up_to_the_server() {
     for user in users() {
         let place = place_of(user);
-        let mut command = openoxide_of(user, place.path());
-        command.env("OPENAI_API_KEY", KEY);
-        let (mut child, mut output) = serve(command);
-        initialize(&mut child, &mut output);
+        let mut server = Serving::with_key(user, place.path());
         let script = place.path().join("upwards.sh");
         std::fs::write(&script, UPWARDS).unwrap();
         let params = json!({ "name": "openoxide", "arguments": {
             "prompt": "run `bash upwards.sh > found.txt`", "cwd": place.path(), "sandbox": "danger-full-access",
             "approval_policy": "never",
         }});
-        let answer = ask(&mut child, &mut output, "tools/call", &params);
+        let answer = server.ask("tools/call", &params);
         let found = std::fs::read_to_string(place.path().join("found.txt")).unwrap_or_else(|_| panic!("{answer:#}"));
-        assert!(found.contains(&format!("process {}\n", child.id())), "{found}");
+        assert!(found.contains(&format!("process {}\n", server.pid())), "{found}");
         // Between them is a supervisor, which was given no environment and hides nothing.
-        expect_no_finding(&found, user, &child.id().to_string());
-        drop(child.stdin.take());
-        child.wait().unwrap();
+        expect_no_finding(&found, user, &server.pid().to_string());
+        server.end();
     }
 }
 
@@ -151,20 +166,18 @@ fn a_server_that_hides_itself_does_its_work() {
         let work = place.path().join("work");
         std::fs::create_dir(&work).unwrap();
         std::os::unix::fs::chown(&work, user, user).unwrap();
-        let (mut child, mut output) = serve(openoxide_of(user, place.path()));
-        initialize(&mut child, &mut output);
+        let mut server = Serving::start(openoxide_of(user, place.path()));
         let params = json!({ "name": "openoxide", "arguments": {
             "prompt": "create `a.txt` with `first`; run `cat a.txt > b.txt`; replace `first` by `second` in a.txt; read a.txt",
             "cwd": work, "sandbox": "workspace-write", "approval_policy": "never",
         }});
-        let answer = ask(&mut child, &mut output, "tools/call", &params);
+        let answer = server.ask("tools/call", &params);
         let result = &answer["result"]["structuredContent"];
         assert_eq!(result["status"], "completed", "{answer:#}");
         assert_eq!(result["filesChanged"], json!(["a.txt", "b.txt"]), "{answer:#}");
         let read = |name: &str| std::fs::read_to_string(work.join(name)).unwrap();
         assert_eq!((read("a.txt").trim(), read("b.txt").trim()), ("second", "first"), "{answer:#}");
-        drop(child.stdin.take());
-        assert!(child.wait().unwrap().success());
+        server.end();
     }
 }
 
@@ -179,14 +192,12 @@ fn a_debugger_is_let_in_on_request_and_never_beside_a_listener() {
         let place = place_of(user);
         let mut command = openoxide_of(user, place.path());
         command.env("OPENOXIDE_DUMPABLE", "1").env("OPENAI_API_KEY", KEY);
-        let (mut child, mut output) = serve(command);
-        initialize(&mut child, &mut output);
+        let server = Serving::start(command);
         let owner = user.unwrap_or_else(|| rustix::process::geteuid().as_raw());
-        assert!(is_dumpable(child.id(), owner));
-        let block = std::fs::read(format!("/proc/{}/environ", child.id())).unwrap();
+        assert!(is_dumpable(server.pid(), owner));
+        let block = std::fs::read(format!("/proc/{}/environ", server.pid())).unwrap();
         assert!(block.iter().all(|byte| *byte == 0), "it is cleared all the same");
-        drop(child.stdin.take());
-        child.wait().unwrap();
+        server.end();
 
         let mut command = openoxide_of(user, place.path());
         command.env("OPENOXIDE_DUMPABLE", "1");

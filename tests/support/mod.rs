@@ -5,6 +5,11 @@
 
 #![allow(dead_code, reason = "each test program uses its part of this module")]
 
+pub(crate) mod house;
+pub(crate) mod kinds;
+pub(crate) mod listener;
+pub(crate) mod model;
+
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

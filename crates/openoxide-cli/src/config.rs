@@ -113,6 +113,8 @@ pub(crate) struct McpServerTable {
     pub(crate) abandoned_turn_sec: Option<u64>,
     /// Threads in memory.
     pub(crate) max_threads: Option<usize>,
+    /// Bytes of the histories of threads in memory.
+    pub(crate) max_history_bytes: Option<usize>,
     /// Bytes of diffs that are kept in memory.
     pub(crate) max_diff_bytes: Option<usize>,
     /// Turns that run at once.

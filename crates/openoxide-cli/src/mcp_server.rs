@@ -169,6 +169,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         core.limits.history_max_bytes_per_principal = history.max_bytes_per_principal;
         core.limits.max_load_bytes = config.history.max_load_bytes.unwrap_or(core.limits.max_load_bytes);
         core.limits.max_threads = config.mcp_server.max_threads.unwrap_or(core.limits.max_threads);
+        core.limits.max_history_bytes = config.mcp_server.max_history_bytes.unwrap_or(core.limits.max_history_bytes);
         core.limits.max_diff_bytes = config.mcp_server.max_diff_bytes.unwrap_or(core.limits.max_diff_bytes);
         core.limits.max_open_turns = config.mcp_server.max_open_turns.unwrap_or(core.limits.max_open_turns);
         core.limits.max_open_prompt_bytes =
@@ -176,6 +177,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         core.limits.share_percent = config.mcp_server.principal_share_percent.unwrap_or(core.limits.share_percent);
         let listener = args.http.config(&config.mcp_server)?;
         core.limits.owners = listener.as_ref().map_or(1, HttpConfig::principals);
+        http::check_room(&core.limits, listener.as_ref())?;
         if core.limits.owners > 1 {
             // Callers who do not know each other do not meet in a shared directory, unless the operator wants it.
             core.workspace_write.private_tmp.get_or_insert(true);

@@ -109,11 +109,13 @@ pub const DEFAULT_SHARE_PERCENT: u8 = 25;
 pub struct Limits {
     /// Threads in memory.
     pub max_threads: usize,
+    /// Bytes of the histories of all threads in memory; threads that are idle leave memory for it.
+    pub max_history_bytes: usize,
     /// Turns that may run at once, over all threads.
     pub max_open_turns: usize,
     /// Bytes of the prompts of all turns that wait or run, steering text included.
     pub max_open_prompt_bytes: usize,
-    /// Owners of threads that share the limits on turns and prompts; 1 has all of them.
+    /// Owners of threads that share the limits on threads, histories, turns, prompts and reads; 1 has all of them.
     pub owners: usize,
     /// How much of these limits one owner may hold where there are several, in percent.
     pub share_percent: u8,
@@ -156,6 +158,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_threads: 4096,
+            max_history_bytes: 1 << 30,
             max_open_turns: 1024,
             max_open_prompt_bytes: 512 << 20,
             owners: 1,

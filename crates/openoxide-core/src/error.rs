@@ -105,11 +105,11 @@ pub enum CoreError {
         /// How many prompts wait.
         waiting: usize,
     },
-    /// [`crate::Limits::max_threads`] threads are in memory.
-    #[error("{max} threads are open, which is the most there may be")]
+    /// [`crate::Limits::max_threads`] threads are in memory, or an owner's share of them, and none of them is idle.
+    #[error("as many threads are open as {exceeded}")]
     TooManyThreads {
-        /// The limit.
-        max: usize,
+        /// Which bound it is.
+        exceeded: Exceeded,
     },
     /// [`crate::Limits::max_open_turns`] turns run, or an owner's share of them.
     #[error("as many turns run at this moment as {exceeded}")]

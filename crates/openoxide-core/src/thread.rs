@@ -5,10 +5,11 @@
 //! order: state, then rollout, then event queues.
 
 mod disk_side;
+mod room;
 mod turn_side;
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use openoxide_llm::Usage;
@@ -47,6 +48,10 @@ pub struct Thread {
     claiming: Mutex<()>,
     /// Told each time the driver stops running turns.
     idle: Notify,
+    /// Its place among the threads in memory, once the manager has it.
+    place: OnceLock<Held<Owner>>,
+    /// Room for its history as it was after the latest turn, where there was any.
+    room: Mutex<Option<Held<Owner>>>,
 }
 
 /// What a thread is doing at one moment, and everything it tells from then on.
@@ -97,6 +102,8 @@ impl Thread {
             rollout: Mutex::new(rollout),
             claiming: Mutex::default(),
             idle: Notify::new(),
+            place: OnceLock::new(),
+            room: Mutex::default(),
             core,
         }
     }

@@ -30,9 +30,9 @@ use crate::runner::{Runner, UnderCeiling};
 use crate::thread::{Claim, SHUTDOWN_LIMIT, damage_sentence, failure, unreadable};
 use crate::thread_state::{ContextDue, State};
 use crate::tools::Toolboxes;
-use crate::tools::reading::ReadShares;
+use crate::tools::reading::{MAX_READS, MAX_READS_OF_ONE};
 use crate::{
-    ApprovalPolicy, Config, CoreError, Interruption, Limits, Shares, Thread, ThreadConfig, ThreadId, Transcript,
+    ApprovalPolicy, Config, CoreError, Held, Interruption, Limits, Shares, Thread, ThreadConfig, ThreadId, Transcript,
     share_of,
 };
 
@@ -98,7 +98,7 @@ impl ThreadManager {
     ) -> Arc<Self> {
         let runner = Arc::new(UnderCeiling { runner, ceiling: config.ceiling.clone() });
         let Limits { share_percent, owners, .. } = config.limits;
-        let share = |limit| Shares::new(limit, share_of(limit, share_percent, owners));
+        let share = |limit| Shares::new(limit, share_of(limit, share_percent, owners), owners);
         let core = Core {
             runner,
             shell: Shell::find(&config.child_env),
@@ -107,7 +107,9 @@ impl ThreadManager {
             open_turns: share(config.limits.max_open_turns),
             open_prompts: share(config.limits.max_open_prompt_bytes),
             hidden: Mutex::default(),
-            reads: ReadShares::new(),
+            reads: Shares::new(MAX_READS, MAX_READS_OF_ONE, owners),
+            places: share(config.limits.max_threads),
+            histories: share(config.limits.max_history_bytes),
             changes: Changes::default(),
             sync: Arc::default(),
             kept_diffs: KeptDiffs::new(config.limits.max_diff_bytes),
@@ -354,23 +356,49 @@ impl ThreadManager {
         state: State,
         rollout: Rollout,
     ) -> Result<Arc<Thread>, CoreError> {
-        let max = self.core.config.limits.max_threads;
         let (core, manager) = (Arc::clone(&self.core), Weak::clone(&self.this));
         let thread = Arc::new(Thread::new(core, manager, id, config, directory, state, rollout));
         let mut threads = lock(&self.threads);
         if self.is_ending.load(Ordering::Relaxed) {
             return Err(CoreError::Ending);
         }
-        let left = if threads.len() >= max { longest_idle(&mut threads) } else { None };
-        if threads.len() >= max {
-            return Err(CoreError::TooManyThreads { max });
-        }
+        let mut lost = Vec::new();
+        let place = loop {
+            let owner = &thread.config().owner;
+            let exceeded = match self.core.places.take(owner, 1) {
+                Ok(place) => break place,
+                Err(exceeded) => exceeded,
+            };
+            let holders = self.core.places.who_gives_way(owner, exceeded);
+            match holders.iter().find_map(|holder| longest_idle(&mut threads, holder)) {
+                Some(gone) => lost.extend(gone.is_ephemeral().then_some(gone.id())),
+                None => return Err(CoreError::TooManyThreads { exceeded }),
+            }
+        };
+        thread.take_place(place);
         threads.insert(id, Arc::clone(&thread));
         drop(threads);
-        self.lost(left.into_iter().collect());
+        self.lost(lost);
+        thread.count_history();
         self.tidy();
         self.watch_history();
         Ok(thread)
+    }
+
+    /// Room for so many bytes of a history, for which idle threads leave memory; none where not enough of them are idle.
+    pub(crate) fn room_for_history(&self, owner: &Owner, bytes: usize) -> Option<Held<Owner>> {
+        loop {
+            let exceeded = match self.core.histories.take(owner, bytes) {
+                Ok(room) => return Some(room),
+                Err(exceeded) => exceeded,
+            };
+            let holders = self.core.histories.who_gives_way(owner, exceeded);
+            let gone = {
+                let mut threads = lock(&self.threads);
+                holders.iter().find_map(|holder| longest_idle(&mut threads, holder))
+            }?;
+            self.lost(gone.is_ephemeral().then_some(gone.id()).into_iter().collect());
+        }
     }
 
     /// Starts the task that ends what nobody follows, lets go what nobody uses and writes what waits for the disk, once,
@@ -459,11 +487,13 @@ fn let_go(threads: &mut HashMap<ThreadId, Arc<Thread>>, limit: Duration) -> Vec<
     lost
 }
 
-/// Drops the thread that has been idle longest, if one is idle: a query before the others, since it has its answer.
-/// Returns it where nothing is left of it.
-fn longest_idle(threads: &mut HashMap<ThreadId, Arc<Thread>>) -> Option<ThreadId> {
-    let idle = threads.iter().filter(|(_, thread)| Arc::strong_count(thread) == 1 && thread.is_idle());
+/// Removes an owner's thread that has been idle longest, if one is idle: a query before the others, since it has its
+/// answer. Nobody else holds it then.
+fn longest_idle(threads: &mut HashMap<ThreadId, Arc<Thread>>, owner: &Owner) -> Option<Arc<Thread>> {
+    let idle = threads
+        .iter()
+        .filter(|(_, thread)| thread.config().owner == *owner && Arc::strong_count(thread) == 1 && thread.is_idle());
     let ranked = idle.map(|(id, thread)| (thread.config().read_only_tools, thread.unused_for(), *id));
     let id = ranked.max()?.2;
-    threads.remove(&id).filter(|thread| thread.is_ephemeral()).map(|_| id)
+    threads.remove(&id)
 }

@@ -14,6 +14,6 @@ pub(crate) mod step;
 pub(crate) mod turns;
 mod waiting;
 
-pub(crate) use compact::estimate;
+pub(crate) use compact::{bytes_of, estimate};
 pub(crate) use pictures::{Room as PictureRoom, without_oldest as without_oldest_pictures};
 pub(crate) use repair::missing_outputs;

@@ -27,14 +27,14 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use openoxide_core::{DEFAULT_SHARE_PERCENT, Shares, share_of};
-use openoxide_mcp_protocol::{Message, RequestId, WireError};
+use openoxide_mcp_protocol::{EnvelopeError, Message, RequestId, WireError};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -57,6 +57,9 @@ use openoxide_rpc::lines::MAX_LINE;
 const FLUSH: Duration = Duration::from_millis(200);
 /// From one look for idle sessions to the next.
 const TIDY: Duration = Duration::from_secs(60);
+
+/// From this length on, in bytes, a body is parsed on a thread of its own.
+const LONG_BODY: usize = 64 << 10;
 
 /// How the listener is kept.
 #[derive(Debug, Clone)]
@@ -139,13 +142,15 @@ pub async fn serve_http(
     let address = listener.local_addr()?;
     check_address(address, &config)?;
     let (stopping, is_stopping) = watch::channel(false);
-    let share = |limit| share_of(limit, config.share_percent, config.principals());
-    let places = Shares::new(config.max_sessions, share(config.max_sessions));
+    let callers = config.principals();
+    let share = |limit| share_of(limit, config.share_percent, callers);
+    let places = Shares::new(config.max_sessions, share(config.max_sessions), callers);
     let sessions = Arc::new(Sessions::new(places, config.idle_session));
-    let authenticated = Shares::new(config.max_connections, share(config.max_connections));
+    let authenticated = Shares::new(config.max_connections, share(config.max_connections), callers);
     let connections = Connections::new(config.max_unauthenticated, config.max_unauthenticated_per_peer, authenticated);
-    // One body of full length always fits.
-    let held = Shares::new(config.max_body_bytes.max(MAX_LINE), share(config.max_body_bytes).max(MAX_LINE));
+    // One body of full length always fits beside what is kept for the others, which is half at most.
+    let max_body_bytes = config.max_body_bytes.max(2 * MAX_LINE);
+    let held = Shares::new(max_body_bytes, share(max_body_bytes).max(MAX_LINE), callers);
     let unread = Arc::new(EachUnread::new(config.max_unread_bytes, config.write_timeout));
     let door = Arc::new(Door {
         service: Arc::clone(&service),
@@ -303,7 +308,7 @@ async fn answer_post(
     let headers = &parts.headers;
     headers::check_post(headers).map_err(|refused| *refused)?;
     let body = door.bodies.read(&principal, headers, body).await?;
-    let message = Message::parse(&body).map_err(|refused| {
+    let message = parse(body).await.map_err(|refused| {
         refusal_of(refused.id.as_ref(), StatusCode::BAD_REQUEST, &headers::told(headers, refused.error))
     })?;
     match headers::wire_of(headers, &message).map_err(|refused| *refused)? {
@@ -312,6 +317,17 @@ async fn answer_post(
             modern::answer(door, connection, principal, message).await
         }
         Wire::Legacy => legacy::answer_post(door, connection, principal, headers, message).await,
+    }
+}
+
+/// Parses a body. A long one keeps a thread busy for a while, which must not be one that serves everybody.
+async fn parse(body: Bytes) -> Result<Message, EnvelopeError> {
+    if body.len() <= LONG_BODY {
+        return Message::parse(&body);
+    }
+    match tokio::task::spawn_blocking(move || Message::parse(&body)).await {
+        Ok(parsed) => parsed,
+        Err(_) => Err(EnvelopeError { id: None, error: WireError::invalid_request("the body could not be parsed") }),
     }
 }
 

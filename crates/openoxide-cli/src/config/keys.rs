@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 /// Every key, dotted; `*` stands for one name of the user's, and a last `**` for whatever follows.
-pub(crate) const KNOWN: [&str; 69] = [
+pub(crate) const KNOWN: [&str; 70] = [
     "approval_policy",
     "compact_prompt",
     "history.max_age_days",
@@ -29,6 +29,7 @@ pub(crate) const KNOWN: [&str; 69] = [
     "mcp_server.idle_thread_sec",
     "mcp_server.max_approval",
     "mcp_server.max_diff_bytes",
+    "mcp_server.max_history_bytes",
     "mcp_server.max_open_prompt_bytes",
     "mcp_server.max_open_turns",
     "mcp_server.max_picture_bytes",

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use openoxide_core::Limits;
 use openoxide_mcp_server::{Authority, HttpConfig, Origin, Server, Token, serve_http};
 use tokio::net::TcpListener;
 
@@ -84,6 +85,22 @@ impl HttpArgs {
             env.remove(OsStr::new(variable));
         }
     }
+}
+
+/// Refuses a limit that leaves a caller nothing.
+pub(super) fn check_room(limits: &Limits, listener: Option<&HttpConfig>) -> anyhow::Result<()> {
+    let of_threads = [("max_threads", limits.max_threads), ("max_open_turns", limits.max_open_turns)];
+    let of_http =
+        listener.map(|http| [("http.max_sessions", http.max_sessions), ("http.max_connections", http.max_connections)]);
+    for (key, limit) in of_threads.into_iter().chain(of_http.into_iter().flatten()) {
+        let callers = limits.owners;
+        if callers > 1 && limit < callers {
+            bail!(
+                "mcp_server.{key} is {limit}, and {callers} callers have a token; allowed: {callers} or more, one for each"
+            );
+        }
+    }
+    Ok(())
 }
 
 fn parse_host(text: &str) -> Result<String, String> {
@@ -194,6 +211,15 @@ mod tests {
         assert!(parse_host("http://agent.example").is_err());
         assert!(parse_origin("https://ide.example/").is_ok());
         assert!(parse_origin("ide.example").unwrap_err().contains("https://ide.example"));
+    }
+
+    #[test]
+    fn a_limit_that_leaves_a_caller_nothing_is_refused() {
+        let http = HttpConfig { max_sessions: 4, ..HttpConfig::default() };
+        let limits = |owners| Limits { owners, ..Limits::default() };
+        assert!(check_room(&limits(4), Some(&http)).is_ok() && check_room(&limits(5), None).is_ok());
+        let refused = check_room(&limits(5), Some(&http)).unwrap_err().to_string();
+        assert!(refused.contains("max_sessions is 4") && refused.contains("5 or more"), "{refused}");
     }
 
     #[test]

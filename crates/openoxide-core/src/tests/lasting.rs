@@ -7,7 +7,9 @@ use openoxide_llm::{HistoryItem, ModelEvent, Role, Usage};
 
 use super::support::*;
 use crate::Decider;
-use crate::{ApprovalPolicy, CoreError, Decision, Entrance, Interruption, Op, ThreadConfig, ThreadManager, TurnStatus};
+use crate::{
+    ApprovalPolicy, CoreError, Decision, Entrance, Exceeded, Interruption, Op, ThreadConfig, ThreadManager, TurnStatus,
+};
 
 /// Another manager over the same home, as after a restart.
 fn restarted(bench: &Bench) -> Arc<ThreadManager> {
@@ -166,7 +168,10 @@ async fn idle_threads_make_room_for_new_ones() {
     }
     let held = [bench.thread(ApprovalPolicy::Never), bench.thread(ApprovalPolicy::Never)];
     let config = bench.manager.config().thread_defaults();
-    assert!(matches!(bench.manager.start_thread(config), Err(CoreError::TooManyThreads { max: 2 })));
+    assert!(matches!(
+        bench.manager.start_thread(config),
+        Err(CoreError::TooManyThreads { exceeded: Exceeded::Limit(2) })
+    ));
     drop(held);
 }
 
@@ -195,7 +200,10 @@ async fn at_the_bound_queries_go_first_then_the_thread_idle_longest_and_what_is_
     // A background command is use, and so is somebody who holds the thread.
     let held: Vec<_> = [middle, one_more, two_more].into_iter().filter_map(|id| bench.manager.in_memory(id)).collect();
     let config = bench.manager.config().thread_defaults();
-    assert!(matches!(bench.manager.start_thread(config), Err(CoreError::TooManyThreads { max: 4 })));
+    assert!(matches!(
+        bench.manager.start_thread(config),
+        Err(CoreError::TooManyThreads { exceeded: Exceeded::Limit(4) })
+    ));
     drop(held);
 }
 
@@ -406,6 +414,90 @@ async fn one_owner_leaves_turns_to_the_others() {
     let mut other = owned(&bench, "bob");
     other.prompt("hello");
     assert_eq!(other.ended().await.content, "re: hello");
+}
+
+#[tokio::test]
+async fn many_greedy_owners_together_leave_turns_and_threads_to_one_that_has_few() {
+    let bench = Bench::with((0..20).map(|_| Say::Hang(vec![])).collect(), |config| {
+        (config.limits.max_open_turns, config.limits.max_threads, config.limits.owners) = (20, 40, 5);
+    });
+    let mut busy = Vec::new();
+    let mut refused = Vec::new();
+    for at in 0..40 {
+        let thread = owned(&bench, ["ada", "eve", "ivo", "ute"][at % 4]);
+        match thread.thread.submit(Op::UserInput { text: "go on and on".into() }) {
+            Ok(_) => busy.push(thread),
+            Err(error) => refused.push(error.to_string()),
+        }
+    }
+    assert_eq!(busy.len(), 18, "two are kept for the fifth");
+    assert!(refused.iter().all(|why| why.starts_with("as many turns run at this moment as one caller may have")));
+    let more = |owner: &str| {
+        let config = ThreadConfig { owner: Some(owner.into()), ..bench.manager.config().thread_defaults() };
+        bench.manager.start_thread(config).map(Watched::new)
+    };
+    let idle: Vec<_> = (0..40).filter_map(|at| more(["ada", "eve", "ivo", "ute"][at % 4]).ok()).collect();
+    assert_eq!(busy.len() + idle.len(), 36, "four threads are kept for the fifth");
+    assert!(matches!(more("ada"), Err(CoreError::TooManyThreads { .. })));
+    let fifth: Vec<_> = (0..4).map(|_| more("bob").expect("what is kept for it")).collect();
+    for thread in &fifth[..2] {
+        thread.thread.submit(Op::UserInput { text: "hello".into() }).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn at_the_bound_an_idle_thread_of_whoever_has_most_goes() {
+    let bench = Bench::with(vec![], |config| {
+        (config.limits.max_threads, config.limits.owners, config.limits.share_percent) = (8, 2, 100);
+    });
+    let one = async |owner: &str| {
+        let mut thread = owned(&bench, owner);
+        thread.prompt("one");
+        thread.ended().await;
+        thread.thread.id()
+    };
+    let bob = one("bob").await;
+    let mut ada = Vec::new();
+    for _ in 0..7 {
+        ada.push(one("ada").await);
+    }
+    let here = |id: &crate::ThreadId| bench.manager.in_memory(*id).is_some();
+    assert!(here(&bob), "six are all that one may have, and its own oldest goes");
+    assert_eq!(ada.iter().filter(|id| here(id)).count(), 6);
+    for _ in 0..2 {
+        one("bob").await;
+    }
+    assert!(here(&bob), "another has more");
+    assert_eq!(ada.iter().filter(|id| here(id)).count(), 5);
+}
+
+#[tokio::test]
+async fn long_histories_leave_memory_and_those_of_others_stay() {
+    let home = tempfile::tempdir().unwrap();
+    let bench = Bench::with(vec![], |config| {
+        config.home = Some(home.path().to_path_buf());
+        (config.limits.max_history_bytes, config.limits.owners, config.limits.share_percent) = (400_000, 2, 50);
+    });
+    let one = async |owner: &str, bytes: usize| {
+        let mut thread = owned(&bench, owner);
+        thread.prompt(&"x".repeat(bytes));
+        thread.ended().await;
+        thread.thread.id()
+    };
+    let bob = one("bob", 10_000).await;
+    let mut ada = Vec::new();
+    for _ in 0..6 {
+        // The scripted model repeats it.
+        ada.push(one("ada", 30_000).await);
+    }
+    // What ended last may be counted a moment after it was told.
+    let here = |id: &crate::ThreadId| bench.manager.in_memory(*id).is_some();
+    while ada.iter().filter(|id| here(id)).count() > 3 {
+        tokio::task::yield_now().await;
+    }
+    assert!(here(&bob) && here(&ada[5]) && !here(&ada[0]));
+    let again = bench.manager.get_or_load(ada[0]).unwrap();
+    assert!(again.history().len() > 1, "it is on disk");
 }
 
 #[tokio::test]

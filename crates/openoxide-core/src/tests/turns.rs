@@ -240,7 +240,7 @@ async fn prompts_and_threads_are_bounded() {
     }
     assert!(matches!(submit("x"), Err(CoreError::QueueFull { waiting: 2, .. })));
     let second = bench.manager.start_thread(bench.manager.config().thread_defaults());
-    assert!(matches!(second, Err(CoreError::TooManyThreads { max: 1 })));
+    assert!(matches!(second, Err(CoreError::TooManyThreads { exceeded: crate::Exceeded::Limit(1) })));
 }
 
 #[tokio::test]

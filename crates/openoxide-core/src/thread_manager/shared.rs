@@ -14,7 +14,6 @@ use crate::events::lock;
 use crate::kept_diffs::KeptDiffs;
 use crate::rollout::{DiskUse, SyncQueue, ThreadStore};
 use crate::runner::Runner;
-use crate::tools::reading::ReadShares;
 use crate::tools::{ToolAccess, Toolbox, Toolboxes};
 use crate::{Config, Shares, ThreadConfig};
 
@@ -36,8 +35,12 @@ pub(crate) struct Core {
     pub(crate) open_prompts: Arc<Shares<Owner>>,
     /// What confined threads do not see, and when that was looked for.
     pub(super) hidden: Mutex<Option<(Instant, Arc<[PathBuf]>)>>,
-    /// How many files are read at once, by principal.
-    pub(crate) reads: ReadShares,
+    /// Files that are read at this moment, by the owners of the threads that read.
+    pub(crate) reads: Arc<Shares<Owner>>,
+    /// Threads in memory, by their owners.
+    pub(crate) places: Arc<Shares<Owner>>,
+    /// Bytes of the histories of threads in memory, by their owners.
+    pub(crate) histories: Arc<Shares<Owner>>,
     /// News of all threads.
     pub(crate) changes: Changes,
     /// Makes rollouts durable.

@@ -3,17 +3,13 @@
 //! A thread that hangs in the system (a disk that does not answer) keeps its place until it comes back; whoever waits for
 //! it does not.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use super::ToolEnv;
 use super::output::{StopFlag, truncate};
 use crate::directory::Reader;
-use crate::events::lock;
 use crate::files::{FileView, OpenError};
 use crate::turn::step::CallOutcome;
 use crate::{ItemStatus, Thread};
@@ -24,29 +20,10 @@ pub(crate) const READ_LIMIT: Duration = Duration::from_secs(60);
 /// What is waited for after that, for work that does not see the deadline because the system holds it.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Reads that run at once: of all principals, and of one. The runtime has 512 threads for them and others.
-const MAX_READS: usize = 256;
-const MAX_READS_OF_ONE: usize = 64;
-
-/// Counts the reads that run, by principal.
-pub(crate) struct ReadShares {
-    all: Arc<Semaphore>,
-    owners: Mutex<HashMap<Option<Arc<str>>, Arc<Semaphore>>>,
-}
-
-impl ReadShares {
-    pub(crate) fn new() -> Self {
-        Self { all: Arc::new(Semaphore::new(MAX_READS)), owners: Mutex::default() }
-    }
-
-    fn of(&self, owner: Option<&Arc<str>>) -> Arc<Semaphore> {
-        let mut owners = lock(&self.owners);
-        // A principal without reads is forgotten with the next one that comes.
-        owners.retain(|_, share| share.available_permits() < MAX_READS_OF_ONE || Arc::strong_count(share) > 1);
-        let share = owners.entry(owner.cloned()).or_insert_with(|| Arc::new(Semaphore::new(MAX_READS_OF_ONE)));
-        Arc::clone(share)
-    }
-}
+/// Reads that run at once: of all principals, and of one. The runtime has 512 threads for them and others. Beyond it a read
+/// waits.
+pub(crate) const MAX_READS: usize = 256;
+pub(crate) const MAX_READS_OF_ONE: usize = 64;
 
 /// Why blocking work gave nothing.
 pub(crate) enum NoAnswer {
@@ -61,15 +38,12 @@ pub(crate) async fn blocking<T: Send + 'static>(
     thread: &Thread,
     work: impl FnOnce(&StopFlag) -> T + Send + 'static,
 ) -> Result<T, NoAnswer> {
-    let shares = &thread.core.reads;
-    // Semaphores that are never closed.
-    let own = shares.of(thread.config().owner.as_ref()).acquire_owned().await;
-    let all = Arc::clone(&shares.all).acquire_owned().await;
+    let place = thread.core.reads.wait(&thread.config().owner).await;
     let stop = StopFlag::until(Instant::now() + READ_LIMIT);
     let _stops_when_dropped = stop.on_drop();
     let work = move || {
         let done = work(&stop);
-        drop((own, all));
+        drop(place);
         done
     };
     match timeout(READ_LIMIT + GRACE, tokio::task::spawn_blocking(work)).await {
@@ -126,6 +100,7 @@ pub(super) fn refusal(shown: &str, error: OpenError) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use std::path::{Path, PathBuf};
+    use std::sync::Arc;
 
     use openoxide_sandbox::Workspace;
 

@@ -139,6 +139,20 @@ pub(crate) fn estimate(history: &[Arc<HistoryItem>]) -> u64 {
     bytes as u64 / 4
 }
 
+/// About how many bytes an item takes in memory.
+pub(crate) fn bytes_of(item: &HistoryItem) -> usize {
+    let held = match item {
+        HistoryItem::Message { text, .. } => text.len(),
+        HistoryItem::FunctionCall { arguments: text, .. }
+        | HistoryItem::CustomToolCall { input: text, .. }
+        | HistoryItem::ToolOutput { output: text, .. } => text.len(),
+        HistoryItem::Reasoning { summary, raw } => summary.len() + raw.to_string().len(),
+        HistoryItem::Image { data, .. } => data.len(),
+        _ => 0,
+    };
+    held + size_of::<HistoryItem>()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -73,6 +73,7 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
         };
         drop(claimed);
         next = thread.finish_turn(result, parts.carried);
+        thread.count_history();
         thread.sync_later();
     }
 }

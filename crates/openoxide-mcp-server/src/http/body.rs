@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     fn bodies(limit: usize, each: usize) -> Bodies {
-        Bodies { patience: Duration::from_secs(30), held: Shares::new(limit, each) }
+        Bodies { patience: Duration::from_secs(30), held: Shares::new(limit, each, 2) }
     }
 
     async fn status(bodies: &Bodies, who: &str, body: Body) -> u16 {

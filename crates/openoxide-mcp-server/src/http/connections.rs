@@ -161,7 +161,7 @@ mod tests {
     }
 
     fn connections() -> Arc<Connections> {
-        Connections::new(3, 2, Shares::new(2, 1))
+        Connections::new(3, 2, Shares::new(2, 1, 2))
     }
 
     #[test]

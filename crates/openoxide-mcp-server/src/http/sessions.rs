@@ -122,8 +122,8 @@ impl Sessions {
         Self { places, idle, all: Mutex::default() }
     }
 
-    /// A place for another session. Where there is none, the principal's own idle session that was used least recently
-    /// ends for it, and where it has none, that of whoever has most.
+    /// A place for another session. Where there is none, an idle session ends for it, the one that was used least recently:
+    /// the principal's own where it has its share, else that of whoever has most.
     ///
     /// # Errors
     /// Which bound it is: no session that could end is idle.
@@ -133,11 +133,8 @@ impl Sessions {
                 Ok(place) => return Ok(place),
                 Err(exceeded) => exceeded,
             };
-            let gives_way = self.oldest_idle(principal).or_else(|| match exceeded {
-                Exceeded::Share(_) => None,
-                Exceeded::Limit(_) => self.largest_holder().and_then(|largest| self.oldest_idle(&largest)),
-            });
-            match gives_way {
+            let holders = self.places.who_gives_way(principal, exceeded);
+            match holders.iter().find_map(|holder| self.oldest_idle(holder)) {
                 Some(session) => self.remove(&session),
                 None => return Err(exceeded),
             }
@@ -148,13 +145,6 @@ impl Sessions {
         let all = lock(&self.all);
         let theirs = all.values().filter(|session| session.principal == *principal && session.is_idle());
         theirs.min_by_key(|session| session.used()).cloned()
-    }
-
-    /// Who has the most sessions.
-    fn largest_holder(&self) -> Option<Principal> {
-        let mut counts = HashMap::<Principal, usize>::new();
-        lock(&self.all).values().for_each(|session| *counts.entry(session.principal.clone()).or_default() += 1);
-        counts.into_iter().max_by_key(|(_, count)| *count).map(|(principal, _)| principal)
     }
 
     /// A session that is not found until it is [`Sessions::enter`]ed.

@@ -34,8 +34,8 @@ const BWRAP: &str = "/usr/bin/bwrap";
 /// Parts of `/proc` that speak for the whole machine, which it leaves writable.
 const MACHINE: [&str; 5] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
 
-/// The most mounts that are asked for: it takes 9,000 words, and each mount has six at most, most of them three.
-const MAX_STEPS: usize = 2_900;
+/// The most words of a view: bubblewrap takes 9,000 with those of its command line, and most mounts have three.
+const MAX_WORDS: usize = 8_900;
 
 /// The most that is read of its complaints.
 const MAX_COMPLAINT: u64 = 400;
@@ -73,6 +73,7 @@ fn start_with(
     let handed = written(|to| request.write(to)).map_err(prepare)?;
     // In a file, because there may be more of them than a program can be given.
     let view = view_words(&request.confinement, layout, relied_on);
+    check_length(view.len(), layout.protected_places())?;
     let view = written(|to| view.iter().try_for_each(|word| to.write_all(&[word.as_bytes(), &[0]].concat())));
     let view = view.map_err(prepare)?;
     let (mut failed, report) = failure::channel()?;
@@ -99,6 +100,19 @@ fn start_with(
     };
     let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
     Err(failure)
+}
+
+/// Refuses a view that it cannot make: a part of it would leave places open without a word.
+fn check_length(words: usize, places: usize) -> Result<(), Failure> {
+    if words <= MAX_WORDS {
+        return Ok(());
+    }
+    let what = format!(
+        "protecting {places} places, most of them nested repositories, by means of bubblewrap, which takes {MAX_WORDS} words \
+         for it and needs {words}; work in a directory with fewer, or let this program make namespaces (`openoxide doctor` says \
+         what refuses them)"
+    );
+    Err(Failure::confine(what, Errno::TOOBIG))
 }
 
 /// In the copy: becomes bwrap, or returns.
@@ -185,7 +199,7 @@ fn view_words(confinement: &Confinement, layout: &Layout, relied_on: &[PathBuf])
     for path in MACHINE.map(Path::new).into_iter().filter(|path| path.exists()) {
         bind(&mut words, "--ro-bind", path, path);
     }
-    for Mount { path, act } in layout.steps_within(MAX_STEPS) {
+    for Mount { path, act } in layout.steps() {
         let host = layout.on_host(&path);
         match act {
             Act::Attach(number) => bind(&mut words, "--bind", &confinement.writable[number].path, &path),
@@ -309,6 +323,14 @@ fn unescaped(text: &str) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_view_that_does_not_fit_is_refused_and_never_made_in_part() {
+        assert!(check_length(MAX_WORDS, 1_400).is_ok());
+        let refused = check_length(MAX_WORDS + 1, 1_500).unwrap_err();
+        assert_eq!(refused.errno, Errno::TOOBIG);
+        assert!(refused.detail.contains("1500 places") && refused.detail.contains("fewer"), "{}", refused.detail);
+    }
 
     #[test]
     fn mounts_are_read_as_the_kernel_writes_them() {

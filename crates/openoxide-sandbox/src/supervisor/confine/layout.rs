@@ -95,24 +95,13 @@ impl Layout {
 
     /// What is done, in order.
     pub(super) fn steps(&self) -> Vec<Mount> {
-        self.steps_for(self.protected.iter().map(PathBuf::as_path))
-    }
-
-    /// The same with at most so many steps: the protected places farthest from `/` are left out where there are too many.
-    pub(super) fn steps_within(&self, most: usize) -> Vec<Mount> {
-        let mut protected: Vec<&Path> = self.protected.iter().map(PathBuf::as_path).collect();
-        protected.sort_by_key(|path| path.components().count());
-        loop {
-            let steps = self.steps_for(protected.iter().copied());
-            if steps.len() <= most || protected.is_empty() {
-                return steps;
-            }
-            protected.truncate(protected.len() * 7 / 8);
-        }
-    }
-
-    fn steps_for<'a>(&'a self, protected: impl Iterator<Item = &'a Path>) -> Vec<Mount> {
+        let protected = self.protected.iter().map(PathBuf::as_path);
         plan(&self.roots, protected, self.hidden.iter().map(PathBuf::as_path))
+    }
+
+    /// How many places are protected.
+    pub(super) fn protected_places(&self) -> usize {
+        self.protected.len()
     }
 
     /// The place in the view on which a root is attached: the root itself, which is looked at again, but for a private
