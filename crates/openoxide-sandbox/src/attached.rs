@@ -161,6 +161,9 @@ impl Launcher {
         supervisor.socket.set_read_timeout(Some(START_LIMIT)).map_err(io("watching the supervisor"))?;
         // A supervisor that is gone says so below.
         let _ = supervisor.socket.write_all(&request);
+        if !confinement.writable.is_empty() {
+            let _ = supervisor.socket.write_all(&self.places(confinement)?);
+        }
         let (mut detail, mut exit) = (Vec::new(), None);
         loop {
             match supervisor.next(self)? {

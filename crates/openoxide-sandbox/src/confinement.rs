@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::hidden::check_against;
+use crate::listings::Listings;
 use crate::pins::Pins;
 use crate::policy::PROTECTED_NAMES;
 use crate::protected::{self, is_protected_name};
-use crate::workspace::open_without_links;
 use crate::{DirectoryId, SandboxError, SandboxMode, SandboxPolicy, Surroundings, Workspace, WorkspaceError};
 
 /// The directory of temporary files that all users share.
@@ -182,15 +182,15 @@ impl Confinement {
         }
     }
 
+    /// Looks for what lies beneath the writable directories and is protected all the same. It may read some thousand entries
+    /// of the disk.
+    pub(crate) fn find_protected(&self, listings: &Listings) -> Vec<PathBuf> {
+        protected::find_all(&self.writable, listings).into_iter().collect()
+    }
+
     /// Whether a link or pointer file of a protected name leads to the place.
     fn is_led_to(&self, root: &WritableRoot, rest: &Path, place: &Path) -> bool {
-        let protected = self.protected.get_or_init(|| {
-            let found = self.writable.iter().filter_map(|root| {
-                let directory = open_without_links(&root.path).ok()?;
-                Some(protected::find(root, directory.as_fd(), &self.writable))
-            });
-            found.flatten().collect()
-        });
+        let protected = self.protected.get_or_init(|| self.find_protected(&Listings::default()));
         // A root within such a place is what the user named.
         let covers = |path: &PathBuf| place.starts_with(path) && !root.path.starts_with(path);
         if protected.iter().any(covers) {

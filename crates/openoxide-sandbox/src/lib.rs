@@ -29,6 +29,7 @@ mod files;
 mod hidden;
 mod launcher;
 mod link;
+mod listings;
 mod mode;
 mod own_end;
 mod own_process;

@@ -11,6 +11,8 @@
 #[cfg(target_os = "linux")]
 mod bubblewrap;
 #[cfg(target_os = "linux")]
+mod handover;
+#[cfg(target_os = "linux")]
 mod init;
 #[cfg(target_os = "linux")]
 mod landlock;
