@@ -53,6 +53,7 @@ pub use descriptors::raise_descriptor_limit;
 pub use env_policy::{EnvPolicy, Inherit};
 pub use error::{ErrorKind, SandboxError};
 pub use files::{Entry, EntryKind, FileView, Links, OpenError, Opened, OpenedDirectory, OpenedFile};
+pub use hidden::names_credentials;
 pub use launcher::Launcher;
 pub use mode::SandboxMode;
 pub use own_end::{end_now, ending_signals};
