@@ -115,10 +115,13 @@ fn supervise() -> Result<(), NoRequest> {
         Err(errno) => Err(Failure::new(Step::Prepare, errno)),
     };
     match started {
-        Ok((Command { mut started, tty }, twin)) => {
+        Ok((Command { started, tty }, twin)) => {
             control.tell(Record::Started { pid: started.pid.as_raw_nonzero().get().cast_unsigned() });
-            watch(&mut started, tty, &mut control, &twin);
-            started.tidy();
+            watch(&started, tty, &mut control, &twin);
+            #[cfg(target_os = "linux")]
+            if let Some(placeholders) = started.placeholders {
+                placeholders.remove();
+            }
             control.tell(Record::Gone);
             twin.release();
         }
@@ -220,7 +223,7 @@ enum Ending {
 }
 
 /// Returns when nothing is left below this process.
-fn watch(started: &mut Started, tty: bool, control: &mut Control, twin: &Twin) {
+fn watch(started: &Started, tty: bool, control: &mut Control, twin: &Twin) {
     let mut ending = Ending::No;
     let mut sweeper = Sweeper::new(started.pid, tty);
     loop {
@@ -250,11 +253,7 @@ fn watch(started: &mut Started, tty: bool, control: &mut Control, twin: &Twin) {
             }
         };
         // A child that died since it was reaped above has a pending SIGCHLD, which ends the wait at once.
-        let [is_readable, is_alone] = signals::wait_for([control.fd(), started.told_alone()], pause);
-        if is_alone {
-            // While the namespaces of an init that has ended are taken down.
-            started.tidy_if_alone();
-        }
+        let is_readable = signals::wait(control.fd(), pause);
         if is_readable && control.asks_to_end() && matches!(ending, Ending::No) {
             ending = Ending::Asked { kill_at: Instant::now() + PATIENCE };
         }

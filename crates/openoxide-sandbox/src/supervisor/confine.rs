@@ -39,8 +39,7 @@ mod syscalls;
 #[cfg(target_os = "linux")]
 mod view;
 
-use std::io::{PipeReader, Read as _};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use rustix::process::Pid;
 
@@ -52,7 +51,7 @@ use crate::link::Request;
 #[cfg(target_os = "linux")]
 pub(super) use bubblewrap::run_inside;
 #[cfg(target_os = "linux")]
-use placeholders::Placeholders;
+pub(super) use placeholders::Placeholders;
 
 /// A command that was started, and what has to be undone when it is gone.
 pub(super) struct Started {
@@ -60,10 +59,7 @@ pub(super) struct Started {
     /// Whether `pid` is the command's own process, whose exit is its exit. An init tells the command's exit itself.
     pub(super) is_command: bool,
     #[cfg(target_os = "linux")]
-    placeholders: Option<Placeholders>,
-    /// Where an init tells that nothing is left but itself. Its end without a word says nothing: what it leaves is killed
-    /// only then.
-    alone: Option<PipeReader>,
+    pub(super) placeholders: Option<Placeholders>,
 }
 
 impl Started {
@@ -73,28 +69,6 @@ impl Started {
             is_command: true,
             #[cfg(target_os = "linux")]
             placeholders: None,
-            alone: None,
-        }
-    }
-
-    /// What becomes readable when an init may have told that it is alone.
-    pub(super) fn told_alone(&self) -> Option<BorrowedFd<'_>> {
-        self.alone.as_ref().map(AsFd::as_fd)
-    }
-
-    /// Takes what was told, and takes away what was made for the command where nothing is left that relies on it.
-    pub(super) fn tidy_if_alone(&mut self) {
-        let mut byte = [0];
-        if self.alone.take().is_some_and(|mut alone| matches!(alone.read(&mut byte), Ok(1))) {
-            self.tidy();
-        }
-    }
-
-    /// Takes away what was made for the command.
-    pub(super) fn tidy(&mut self) {
-        #[cfg(target_os = "linux")]
-        if let Some(placeholders) = self.placeholders.take() {
-            placeholders.remove();
         }
     }
 }

@@ -59,31 +59,24 @@ pub(super) fn reset() {
 ///
 /// A SIGCHLD that came before ends the wait at once: the mask is changed and the wait begun in one step.
 pub(super) fn wait(readable: Option<BorrowedFd<'_>>, limit: Option<Duration>) -> bool {
-    let [is_readable] = wait_for([readable], limit);
-    is_readable
-}
-
-/// The same for more than one descriptor; tells which are readable.
-pub(super) fn wait_for<const N: usize>(readable: [Option<BorrowedFd<'_>>; N], limit: Option<Duration>) -> [bool; N] {
     let mask = empty();
     let limit = limit.map(|limit| libc::timespec {
         tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: limit.subsec_nanos().into(),
     });
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the sets are initialised, the descriptors are open and far below the size of a set (a supervisor has
-    // fewer than twenty), and all pointers are valid or null where null is allowed.
+    // SAFETY: the sets are initialised, the descriptor is open and far below the size of a set (a supervisor has
+    // fewer than ten), and all pointers are valid or null where null is allowed.
     #[allow(unsafe_code)]
     unsafe {
         let mut set: libc::fd_set = std::mem::zeroed();
         libc::FD_ZERO(&raw mut set);
-        for fd in readable.iter().flatten() {
+        if let Some(fd) = readable {
             libc::FD_SET(fd.as_raw_fd(), &raw mut set);
         }
-        let end = readable.iter().flatten().map(|fd| fd.as_raw_fd() + 1).max().unwrap_or(0);
+        let end = readable.map_or(0, |fd| fd.as_raw_fd() + 1);
         let none = std::ptr::null_mut();
-        let is_any = libc::pselect(end, &raw mut set, none, none, limit, &raw const mask) > 0;
-        readable.map(|fd| is_any && fd.is_some_and(|fd| libc::FD_ISSET(fd.as_raw_fd(), &raw const set)))
+        libc::pselect(end, &raw mut set, none, none, limit, &raw const mask) > 0
     }
 }
 

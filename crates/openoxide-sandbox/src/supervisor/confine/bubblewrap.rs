@@ -58,7 +58,7 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Contr
         start_with(request, &layout, placeholders.relied_on(), null, control)
     });
     match started {
-        Ok(pid) => Ok(Started { pid, is_command: false, placeholders: Some(placeholders), alone: None }),
+        Ok(pid) => Ok(Started { pid, is_command: false, placeholders: Some(placeholders) }),
         Err(failure) => {
             placeholders.remove();
             Err(failure)
@@ -237,7 +237,7 @@ pub(in crate::supervisor) fn run_inside(args: &[OsString]) -> ! {
     match prepare_inside(request, &errors, &control, &mut report) {
         Ok(command) => {
             drop((report, errors));
-            init::watch(command, &mut control, None)
+            init::watch(command, &mut control)
         }
         Err(failure) => {
             failure::tell(&mut report, &failure);

@@ -2,7 +2,7 @@
 //! everything inside until nothing is left. It carries the command's own confinement, so that nothing is gained by taking
 //! it over.
 
-use std::io::{PipeWriter, Write as _};
+use std::io::PipeWriter;
 use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
@@ -35,8 +35,8 @@ pub(super) fn start(
     Ok(command)
 }
 
-/// Takes exits until there is no process left to wait for, and tells the command's. `alone` is told when there is none.
-pub(super) fn watch(command: Pid, control: &mut Control, mut alone: Option<PipeWriter>) -> ! {
+/// Takes exits until there is no process left to wait for, and tells the command's.
+pub(super) fn watch(command: Pid, control: &mut Control) -> ! {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid == command => {
@@ -45,13 +45,7 @@ pub(super) fn watch(command: Pid, control: &mut Control, mut alone: Option<PipeW
                 }
             }
             Ok(_) | Err(Errno::INTR) => {}
-            Err(_) => {
-                // A byte has room, and the supervisor is there, or this process would not be.
-                if let Some(alone) = &mut alone {
-                    let _ = alone.write_all(&[0]);
-                }
-                exit(0)
-            }
+            Err(_) => exit(0),
         }
     }
 }

@@ -27,7 +27,6 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Contr
     let roots = roots::open(confinement)?;
     layout::prepare(&request.confinement, &roots)?;
     let (mut failed, mut report) = failure::channel()?;
-    let (alone, tell_alone) = failure::channel()?;
     let (outside, mut inside) = handover::pair()?;
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     let mut flags =
@@ -38,7 +37,7 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Contr
     let cloned = clone(flags);
     if cloned == 0 {
         // These lead around the view, and the end of the other one would not be told while its end is open here.
-        drop((roots, outside, failed, alone));
+        drop((roots, outside, failed));
         let mut run = || {
             enter(uid.as_raw(), gid.as_raw(), &report, confinement.network)?;
             view::build(confinement, || {
@@ -53,7 +52,7 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Contr
             Ok(command) => {
                 // From here on the command alone holds the pipe by which its exec is told.
                 drop((report, inside));
-                init::watch(command, control, Some(tell_alone))
+                init::watch(command, control)
             }
             Err(failure) => {
                 failure::tell(&mut report, &failure);
@@ -61,7 +60,7 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Contr
             }
         }
     }
-    drop((report, inside, tell_alone));
+    drop((report, inside));
     let Some(pid) = Pid::from_raw(i32::try_from(cloned).unwrap_or_default().max(0)) else {
         let errno = errno_of(&std::io::Error::last_os_error());
         return Err(Failure::unavailable("making namespaces", errno));
@@ -84,7 +83,7 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Contr
     }
     drop((roots, outside));
     match failure::hear(&mut failed) {
-        None => Ok(Started { pid, is_command: false, placeholders: Some(placeholders), alone: Some(alone) }),
+        None => Ok(Started { pid, is_command: false, placeholders: Some(placeholders) }),
         Some(failure) => {
             let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
             placeholders.remove();

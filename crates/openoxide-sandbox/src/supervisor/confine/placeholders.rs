@@ -47,7 +47,7 @@ pub(super) enum Kind {
 }
 
 /// What one command relies on.
-pub(super) struct Placeholders {
+pub(in crate::supervisor) struct Placeholders {
     kept: Vec<Kept>,
     relied_on: Vec<PathBuf>,
 }
@@ -132,7 +132,7 @@ impl Placeholders {
     }
 
     /// Takes them away, unless another command relies on them.
-    pub(super) fn remove(self) {
+    pub(in crate::supervisor) fn remove(self) {
         for mut kept in self.kept {
             let alone = FlockOperation::NonBlockingLockExclusive;
             let is_last = flock(&kept.ledger, alone).is_ok()
