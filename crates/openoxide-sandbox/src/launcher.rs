@@ -161,10 +161,12 @@ impl Launcher {
         let request = link::encode_request(spec, confinement, Manner { backend, probe: false, stdin: false })?;
         let io = |what| move |source| SandboxError::Io { what, source };
         let output = Arc::new(watched(output).map_err(io("watching the output"))?);
-        // Most requests fit the socket's buffer and are there when the supervisor first looks.
+        // Most requests fit the socket's buffer.
         let sent = match (&socket).write(&request) {
+            Ok(sent) => sent,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            other => other.map_err(io("sending the request"))?,
+            // It is gone already; what it says below, or that it says nothing, is the answer.
+            Err(_) => request.len(),
         };
         let places = (!confinement.writable.is_empty()).then(|| {
             let (launcher, confinement) = (self.clone(), Arc::clone(confinement));
