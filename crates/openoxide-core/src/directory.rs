@@ -132,7 +132,7 @@ impl Thread {
         };
         FileView::new(workspace, hidden)
             .with_parents_beneath(self.core.config.ceiling.roots().map(<[_]>::to_vec))
-            .with_private_tmp(self.private_tmp())
+            .with_private_tmp(self.private_tmp(), &self.core.config.workspace_write.writable_roots)
     }
 }
 

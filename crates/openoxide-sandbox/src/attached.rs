@@ -166,6 +166,9 @@ impl Launcher {
         let _ = entry.as_ref().map(Entry::write);
         // A supervisor that is gone says so below.
         let _ = supervisor.socket.write_all(&request);
+        if !confinement.writable.is_empty() {
+            let _ = supervisor.socket.write_all(&self.places(confinement)?);
+        }
         let (mut detail, mut exit) = (Vec::new(), None);
         loop {
             match supervisor.next(self)? {

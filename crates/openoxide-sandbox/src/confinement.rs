@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::hidden::check_against;
+use crate::listings::Listings;
 use crate::pins::Pins;
 use crate::policy::PROTECTED_NAMES;
 use crate::protected::{self, is_protected_name};
-use crate::workspace::open_without_links;
 use crate::{DirectoryId, SandboxError, SandboxMode, SandboxPolicy, Surroundings, Workspace, WorkspaceError};
 
 /// The directory of temporary files that all users share.
@@ -173,24 +173,20 @@ impl Confinement {
     /// that is mapped already stays as it is.
     #[must_use]
     pub fn map(&self, path: &Path) -> PathBuf {
-        let Some(private) = &self.private_tmp else { return path.into() };
-        let is_inside = self.writable.iter().any(|root| path.starts_with(&root.path));
-        match path.strip_prefix(SLASH_TMP) {
-            Ok(rest) if !is_inside && rest.as_os_str().is_empty() => private.clone(),
-            Ok(rest) if !is_inside => private.join(rest),
-            _ => path.into(),
-        }
+        let roots = self.writable.iter().map(|root| root.path.as_path());
+        let private = self.private_tmp.as_deref();
+        private.and_then(|private| on_host(private, roots, path)).unwrap_or_else(|| path.into())
+    }
+
+    /// Looks for what lies beneath the writable directories and is protected all the same. It may read some thousand entries
+    /// of the disk.
+    pub(crate) fn find_protected(&self, listings: &Listings) -> Vec<PathBuf> {
+        protected::find_all(&self.writable, listings).into_iter().collect()
     }
 
     /// Whether a link or pointer file of a protected name leads to the place.
     fn is_led_to(&self, root: &WritableRoot, rest: &Path, place: &Path) -> bool {
-        let protected = self.protected.get_or_init(|| {
-            let found = self.writable.iter().filter_map(|root| {
-                let directory = open_without_links(&root.path).ok()?;
-                Some(protected::find(root, directory.as_fd(), &self.writable))
-            });
-            found.flatten().collect()
-        });
+        let protected = self.protected.get_or_init(|| self.find_protected(&Listings::default()));
         // A root within such a place is what the user named.
         let covers = |path: &PathBuf| place.starts_with(path) && !root.path.starts_with(path);
         if protected.iter().any(covers) {
@@ -203,6 +199,16 @@ impl Confinement {
             entries.flat_map(|entry| protected::leads_to(&entry, &self.writable)).any(|path| covers(&path))
         })
     }
+}
+
+/// Where a path of the thread's own `/tmp` lies, for which `private` stands; none for one that lies where it says. The
+/// directories `apart` are seen under their own names, also where they lie in the system's `/tmp`.
+pub(crate) fn on_host<'a>(private: &Path, apart: impl IntoIterator<Item = &'a Path>, path: &Path) -> Option<PathBuf> {
+    let below = path.strip_prefix(SLASH_TMP).ok()?;
+    if path.starts_with(private) || apart.into_iter().any(|apart| path.starts_with(apart)) {
+        return None;
+    }
+    Some(if below.as_os_str().is_empty() { private.into() } else { private.join(below) })
 }
 
 /// The thread's own directory for temporary files, which must belong to this user.

@@ -23,15 +23,24 @@ use rustix::io::Errno;
 
 use self::look_up::{PLACE, Reach, is_made_by_kernel, look_up, or_dot, real_path, reopen};
 use crate::Workspace;
+use crate::confinement::on_host;
 
 /// Opens for the model; see the module.
 #[derive(Debug, Clone)]
 pub struct FileView {
     workspace: Arc<Workspace>,
     hidden: Arc<[PathBuf]>,
-    private_tmp: Option<PathBuf>,
+    private_tmp: Option<PrivateTmp>,
     /// Beneath which directories those above the workspace lie that may be opened; none means anywhere.
     above: Option<Arc<[PathBuf]>>,
+}
+
+/// What the thread's commands see as `/tmp`.
+#[derive(Debug, Clone)]
+struct PrivateTmp {
+    directory: PathBuf,
+    /// Further directories that they see under their own names.
+    roots: Arc<[PathBuf]>,
 }
 
 /// Which links a look-up beneath a directory follows.
@@ -145,10 +154,11 @@ impl FileView {
         Self { workspace, hidden: hidden.into(), private_tmp: None, above: None }
     }
 
-    /// The same with a directory in the place of `/tmp`, as the thread's commands see it.
+    /// The same with a directory in the place of `/tmp`, as the thread's commands see it. What lies in one of the `roots`,
+    /// which they may write, is seen where it is.
     #[must_use]
-    pub fn with_private_tmp(mut self, directory: Option<PathBuf>) -> Self {
-        self.private_tmp = directory;
+    pub fn with_private_tmp(mut self, directory: Option<PathBuf>, roots: &[PathBuf]) -> Self {
+        self.private_tmp = directory.map(|directory| PrivateTmp { directory, roots: roots.into() });
         self
     }
 
@@ -288,8 +298,9 @@ impl FileView {
 
     /// Where a path of the thread's `/tmp` lies.
     fn map(&self, path: &Path) -> Option<PathBuf> {
-        let below = path.strip_prefix("/tmp").ok().filter(|_| !path.starts_with(self.workspace.path()))?;
-        Some(self.private_tmp.as_ref()?.join(below))
+        let PrivateTmp { directory, roots } = self.private_tmp.as_ref()?;
+        let apart = roots.iter().map(PathBuf::as_path).chain([self.workspace.path()]);
+        on_host(directory, apart, path)
     }
 
     /// Lets through what may be read, and opens it for reading.

@@ -52,12 +52,45 @@ const CREDENTIALS: [&str; 34] = [
     ".config/containers/auth.json",
 ];
 
+/// More names of files and directories that hold keys, wherever they stand.
+const KEYS: [&str; 10] = [
+    ".docker",
+    "keyrings",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "auth.json",
+    "credentials",
+    "credentials.toml",
+    ".credentials.json",
+];
+
 /// Directories of the system's secrets.
 const SYSTEM_DIRECTORIES: [&str; 2] = ["/run/secrets", "/var/run/secrets"];
 
 /// Files of the system's secrets: the directory, and how their names begin and end.
 const SYSTEM_FILES: [(&str, &str, &str); 3] =
     [("/etc", "shadow", ""), ("/etc", "gshadow", ""), ("/etc/ssh", "", "_key")];
+
+/// Whether a word of a command names something that holds credentials, or may: by what it is called, wherever it lies. For
+/// whoever asks before such a command runs; what commands do not see is decided by [`Surroundings`] and the disk.
+#[must_use]
+pub fn names_credentials(word: &str) -> bool {
+    let word = word.to_ascii_lowercase();
+    let parts: Vec<&str> = word.split(['/', ':', '=']).filter(|part| !matches!(*part, "" | ".")).collect();
+    let is_named = |name: &str| {
+        let name: Vec<&str> = name.split('/').collect();
+        parts.windows(name.len()).any(|parts| parts == name)
+    };
+    let is_of_system = |(directory, begin, end): (&str, &str, &str)| {
+        let name = word.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/'));
+        name.is_some_and(|name| name.starts_with(begin) && name.ends_with(end))
+    };
+    CREDENTIALS.into_iter().chain(KEYS).any(is_named)
+        || SYSTEM_DIRECTORIES.iter().any(|directory| word.starts_with(directory))
+        || SYSTEM_FILES.into_iter().any(is_of_system)
+}
 
 impl Surroundings {
     /// The server's own secrets: its home, configured and by default, and the further files that it was told to keep.
@@ -175,6 +208,18 @@ mod tests {
             assert!(hidden.contains(&path.join(name)), "{name}");
         }
         assert!(hidden.is_sorted());
+    }
+
+    #[test]
+    fn what_is_hidden_is_known_by_its_name() {
+        let named = CREDENTIALS.map(|name| format!("/home/u/{name}")).into_iter();
+        let others = ["~/.SSH/config", "key=.config//./gh/hosts.yml", "a:id_rsa", ".docker", "/etc/shadow-"];
+        for word in named.chain(others.map(str::to_owned)) {
+            assert!(names_credentials(&word), "{word}");
+        }
+        for word in [".config/ghostty", ".cargo/config.toml", "src/auth.rs", ".sshd", "/etc/hosts", ".codex", ""] {
+            assert!(!names_credentials(word), "{word}");
+        }
     }
 
     #[test]

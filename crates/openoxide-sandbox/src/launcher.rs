@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
-use tokio::net::unix::OwnedReadHalf;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::backend::Backend;
 use crate::cgroup;
 use crate::descriptors;
 use crate::ledger::{CommandId, Entry};
 use crate::link::{self, Manner, Record, Records};
+use crate::listings::Listings;
 use crate::pins::Pins;
 use crate::pump::Pump;
 use crate::refusal::{Refusal, Tried};
@@ -40,8 +41,9 @@ pub struct Launcher {
 struct Shared {
     helper: PathBuf,
     surroundings: Surroundings,
-    /// Shared with the copies that try one means alone.
+    /// Shared with the copies that try one means alone, as what is known of directories is.
     pins: Arc<Pins>,
+    listings: Arc<Listings>,
     /// The place in [`Backend::ALL`] of the one that worked last; it is tried first.
     worked: AtomicUsize,
     /// Where set, nothing else is tried.
@@ -54,19 +56,26 @@ impl Launcher {
     /// Takes the path of this program, whose `main` calls [`crate::dispatch_helper`] first, and the user's places.
     #[must_use]
     pub fn new(helper: PathBuf, surroundings: Surroundings) -> Self {
-        Self::of(helper, surroundings, Arc::default(), None)
+        Self::of(helper, surroundings, Arc::default(), Arc::default(), None)
     }
 
-    fn of(helper: PathBuf, surroundings: Surroundings, pins: Arc<Pins>, only: Option<Backend>) -> Self {
+    fn of(
+        helper: PathBuf,
+        surroundings: Surroundings,
+        pins: Arc<Pins>,
+        listings: Arc<Listings>,
+        only: Option<Backend>,
+    ) -> Self {
         let (worked, groups) = (AtomicUsize::new(0), OnceLock::new());
-        Self { shared: Arc::new(Shared { helper, surroundings, pins, worked, only, groups }) }
+        Self { shared: Arc::new(Shared { helper, surroundings, pins, listings, worked, only, groups }) }
     }
 
     /// The same launcher, which tries one means of confinement and no other.
     #[must_use]
     pub fn only(&self, backend: Backend) -> Self {
         let (helper, surroundings) = (self.shared.helper.clone(), self.shared.surroundings.clone());
-        Self::of(helper, surroundings, Arc::clone(&self.shared.pins), Some(backend))
+        let (pins, listings) = (Arc::clone(&self.shared.pins), Arc::clone(&self.shared.listings));
+        Self::of(helper, surroundings, pins, listings, Some(backend))
     }
 
     /// The program that is the supervisor.
@@ -90,6 +99,12 @@ impl Launcher {
         Confinement::of(policy, self.surroundings(), &self.shared.pins)
     }
 
+    /// What is protected beneath the writable directories, as it goes to a supervisor. Blocks on the disk.
+    pub(crate) fn places(&self, confinement: &Confinement) -> Result<Vec<u8>, SandboxError> {
+        let found = confinement.find_protected(&self.shared.listings);
+        link::encode_places(found.iter().map(PathBuf::as_path))
+    }
+
     /// Starts a command and returns once it runs.
     ///
     /// Dropping the future ends what was started. It has to be called within a tokio runtime that drives IO and time.
@@ -99,11 +114,17 @@ impl Launcher {
     pub async fn spawn(&self, mut spec: CommandSpec) -> Result<RunningCommand, SandboxError> {
         spec.check()?;
         spec.mark();
-        let confinement = self.confinement(&spec.policy)?;
+        let mode = spec.policy.mode;
+        let backends: Vec<Backend> = self.backends(mode).collect();
+        let launch = |spec: &CommandSpec, backend| self.launch(spec, self.entry(mode, backend));
+        // The program starts while this process finds out what it is to do.
+        let mut early = backends.first().map(|backend| launch(&spec, *backend)).transpose()?;
+        let confinement = Arc::new(self.confinement(&spec.policy)?);
         spec.settle(&confinement);
         let mut tried = Vec::new();
-        for backend in self.backends(confinement.mode) {
-            match self.start(&spec, &confinement, backend).await {
+        for backend in backends {
+            let launched = early.take().map_or_else(|| launch(&spec, backend), Ok)?;
+            match self.start(launched, &spec, &confinement, backend).await {
                 Ok(command) => {
                     self.worked_with(backend);
                     return Ok(command);
@@ -154,51 +175,55 @@ impl Launcher {
         Err("this system has no control groups".to_owned())
     }
 
-    async fn start(
-        &self,
-        spec: &CommandSpec,
-        confinement: &Confinement,
-        backend: Backend,
-    ) -> Result<RunningCommand, Refusal> {
-        let entry = self.entry(confinement.mode, backend);
-        let manner = Manner { backend, probe: false, stdin: false, entry: entry.as_ref() };
-        let request = link::encode_request(spec, confinement, manner)?;
+    /// Starts a supervisor, which waits for its request. `entry` is what its command will be in the ledger.
+    fn launch(&self, spec: &CommandSpec, entry: Option<Entry>) -> Result<Launched, SandboxError> {
         let io = |what| move |source| SandboxError::Io { what, source };
         let Ends { ours, theirs } = match spec.tty {
             false => terminal::pipe().map_err(io("making a pipe"))?,
             true => terminal::terminal().map_err(io("making a terminal"))?,
         };
-        let output = Arc::new(watched(ours).map_err(io("watching the output"))?);
         let (socket, their_socket) = UnixStream::pair().map_err(io("making a socket"))?;
         socket.set_nonblocking(true).map_err(io("making a socket"))?;
-        let mut start = Start {
-            child: Reaper::of(self.start_helper(spec, entry.as_ref(), their_socket, theirs)?),
-            records: Records::default(),
-            helper: self.helper(),
-            spec,
-        };
+        let child = Reaper::of(self.start_helper(spec, entry.as_ref(), their_socket, theirs)?);
+        Ok(Launched { child, socket, output: ours, entry })
+    }
+
+    async fn start(
+        &self,
+        launched: Launched,
+        spec: &CommandSpec,
+        confinement: &Arc<Confinement>,
+        backend: Backend,
+    ) -> Result<RunningCommand, Refusal> {
+        let Launched { child, socket, output, entry } = launched;
+        let mut start = Start { child, records: Records::default(), helper: self.helper(), spec };
         // While the supervisor's program is loaded; it starts nothing before it has the request.
         let unlisted = entry.as_ref().and_then(|entry| entry.write().err()).map(|error| error.to_string());
-        // Most requests fit the socket's buffer and are there when the supervisor first looks.
+        let manner = Manner { backend, probe: false, stdin: false, entry: entry.as_ref() };
+        let request = link::encode_request(spec, confinement, manner)?;
+        let io = |what| move |source| SandboxError::Io { what, source };
+        let output = Arc::new(watched(output).map_err(io("watching the output"))?);
+        // Most requests fit the socket's buffer.
         let sent = match (&socket).write(&request) {
+            Ok(sent) => sent,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            // As below.
+            // It is gone already; what it says below, or that it says nothing, is the answer.
             Err(_) => request.len(),
-            Ok(written) => written,
         };
+        let places = (!confinement.writable.is_empty()).then(|| {
+            let (launcher, confinement) = (self.clone(), Arc::clone(confinement));
+            tokio::task::spawn_blocking(move || launcher.places(&confinement))
+        });
         // The write half is the lifeline: dropping it tells the supervisor to end everything.
         let (mut control, lifeline) =
             tokio::net::UnixStream::from_std(socket).map_err(io("watching the supervisor"))?.into_split();
         let answer = async {
-            let mut rest = &request[sent..];
-            while !rest.is_empty() {
-                lifeline.writable().await.map_err(io("sending the request"))?;
-                match lifeline.try_write(rest) {
-                    Ok(written) => rest = &rest[written..],
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    // The supervisor's own words, if it has any, say more than a broken pipe.
-                    Err(_) => break,
-                }
+            send(&lifeline, &request[sent..]).await?;
+            if let Some(places) = places {
+                // It ends early only with the runtime, or by a fault of its own.
+                let places =
+                    places.await.map_err(|error| io("looking for what is protected")(io::Error::other(error)))?;
+                send(&lifeline, &places?).await?;
             }
             start.pid(&mut control).await
         };
@@ -239,6 +264,31 @@ impl Launcher {
         // Our copies of the command's ends are closed with `command` on return.
         command.spawn().map_err(failed)
     }
+}
+
+/// A supervisor that has no request yet.
+struct Launched {
+    child: Reaper,
+    /// Our end: what it is told, and its lifeline.
+    socket: UnixStream,
+    /// Our end of the command's output.
+    output: OwnedFd,
+    /// Its command's entry in the ledger, still to be written.
+    entry: Option<Entry>,
+}
+
+/// Sends to a supervisor. Nothing is said of one that does not take it: its own words, if it has any, say more.
+async fn send(lifeline: &OwnedWriteHalf, mut rest: &[u8]) -> Result<(), SandboxError> {
+    while !rest.is_empty() {
+        let ready = lifeline.writable().await;
+        ready.map_err(|source| SandboxError::Io { what: "sending the request", source })?;
+        match lifeline.try_write(rest) {
+            Ok(written) => rest = &rest[written..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => break,
+        }
+    }
+    Ok(())
 }
 
 /// Has the runtime watch a descriptor.

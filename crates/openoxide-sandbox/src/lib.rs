@@ -33,6 +33,7 @@ mod ledger;
 #[cfg(target_os = "linux")]
 mod leftovers;
 mod link;
+mod listings;
 mod mode;
 mod own_end;
 mod own_process;
@@ -57,6 +58,7 @@ pub use descriptors::{OUT_OF_DESCRIPTORS, is_out_of_descriptors, raise_descripto
 pub use env_policy::{EnvPolicy, Inherit};
 pub use error::{ErrorKind, SandboxError};
 pub use files::{Entry, EntryKind, FileView, Links, OpenError, Opened, OpenedDirectory, OpenedFile};
+pub use hidden::names_credentials;
 pub use launcher::Launcher;
 pub use ledger::run_directory;
 #[cfg(target_os = "linux")]

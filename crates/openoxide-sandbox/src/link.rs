@@ -5,6 +5,9 @@
 //! entries of the environment, paths of the confinement), then strings that each end with NUL: directory, words,
 //! `NAME=value`, paths with a letter in front for what they are and, for directories, which one it must be. The supervisor hands the words to `execve` where they
 //! lie. The paths of the command's entry in the ledger and of its control group follow, each with its letter. A record is a tag byte and two 32-bit numbers.
+//!
+//! Where directories are written, what is protected in them follows the request: a length, and absolute paths that each end
+//! with NUL. The launcher looks for them while the supervisor starts.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -123,6 +126,32 @@ pub(crate) fn encode_request(
         place.copy_from_slice(&number.to_ne_bytes());
     }
     Ok(out)
+}
+
+/// The protected places that were found, for a request with writable directories; they follow it when the search has ended.
+pub(crate) fn encode_places<'a>(places: impl IntoIterator<Item = &'a Path>) -> Result<Vec<u8>, SandboxError> {
+    let mut out = vec![0; 4];
+    for place in places {
+        out.extend_from_slice(place.as_os_str().as_bytes());
+        out.push(0);
+    }
+    let bytes = out.len() - 4;
+    if bytes > MAX_REQUEST {
+        return Err(SandboxError::TooLarge { bytes, limit: MAX_REQUEST });
+    }
+    out[..4].copy_from_slice(&u32::try_from(bytes).expect("the limit is below 32 bits").to_ne_bytes());
+    Ok(out)
+}
+
+/// Reads them; none where the stream ends early, because the launcher is gone or has given up.
+pub(crate) fn read_places(mut input: impl std::io::Read) -> Option<Vec<PathBuf>> {
+    let mut length = [0; 4];
+    input.read_exact(&mut length).ok()?;
+    let length = usize::try_from(u32::from_ne_bytes(length)).ok().filter(|length| *length <= MAX_REQUEST)?;
+    let mut bytes = vec![0; length];
+    input.read_exact(&mut bytes).ok()?;
+    let places = bytes.split(|byte| *byte == 0).filter(|place| !place.is_empty());
+    Some(places.map(|place| PathBuf::from(OsStr::from_bytes(place))).collect())
 }
 
 /// A request as the supervisor reads it.
@@ -416,6 +445,16 @@ mod tests {
 
     fn encoded() -> Vec<u8> {
         encode_request(&spec(), &confinement(), MANNER).unwrap()
+    }
+
+    #[test]
+    fn places_arrive_as_they_were_sent_and_whole() {
+        for places in [vec![], vec![Path::new("/a b/.git"), Path::new("/c")]] {
+            let bytes = encode_places(places.iter().copied()).unwrap();
+            assert_eq!(read_places(&bytes[..]).unwrap(), places);
+            assert!((0..bytes.len()).all(|end| read_places(&bytes[..end]).is_none()));
+        }
+        assert!(read_places(&[0xff; 9][..]).is_none());
     }
 
     #[test]

@@ -4,9 +4,12 @@
 //!
 //! What stands there may be the work of a command, so nothing that is found makes the search fail: what cannot be read is
 //! passed over, what leads nowhere is a place without a target, and nothing is covered that contains what led to it.
+//!
+//! The launcher looks, while its supervisor starts, and hands over what it has found (`link.rs`): a server has looked before,
+//! and reads again only what has changed since (`listings.rs`).
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -15,8 +18,10 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 
 use crate::confinement::WritableRoot;
+use crate::listings::{Listing, Listings, Remembered, State, Tree};
 use crate::policy::PROTECTED_NAMES;
 use crate::repository;
+use crate::workspace::open_without_links;
 
 /// How far below a root repositories are looked for, and how many entries are looked at in all.
 const DEPTH: usize = 3;
@@ -34,7 +39,13 @@ pub(crate) fn is_protected_name(name: &OsStr) -> bool {
 }
 
 /// The places beneath one of the roots that nobody but the user may change: absolute, without links but for the last name.
-pub(crate) fn find(root: &WritableRoot, directory: BorrowedFd<'_>, roots: &[WritableRoot]) -> BTreeSet<PathBuf> {
+/// What `listings` knows of a directory that has not changed is not read again.
+pub(crate) fn find(
+    root: &WritableRoot,
+    directory: BorrowedFd<'_>,
+    roots: &[WritableRoot],
+    listings: &Listings,
+) -> BTreeSet<PathBuf> {
     let mut search = Search {
         roots,
         // In a directory that many users share only what is this user's can be an order to this user's programs.
@@ -42,22 +53,29 @@ pub(crate) fn find(root: &WritableRoot, directory: BorrowedFd<'_>, roots: &[Writ
         entries: ENTRIES,
         found: BTreeSet::new(),
     };
-    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     for name in PROTECTED_NAMES {
         // Found by name, so that no number of other entries cuts them off, nor a directory that cannot be listed.
-        search.handle_entry(directory, &root.path, OsStr::new(name));
+        search.handle_entry(directory, &root.path, Path::new(name));
     }
-    if let Ok(directory) = openat(directory, c".", flags, Mode::empty()) {
-        search.descend(directory, root.path.clone());
-    }
+    listings.with(&root.path, |known| search.descend(directory, &root.path, known));
     search.found
+}
+
+/// [`find`] for all of the writable directories of a confinement.
+pub(crate) fn find_all(roots: &[WritableRoot], listings: &Listings) -> BTreeSet<PathBuf> {
+    let found = roots.iter().filter_map(|root| {
+        // One that is another by now is refused by the supervisor, which compares again.
+        let directory = open_without_links(&root.path).ok()?;
+        Some(find(root, directory.as_fd(), roots, listings))
+    });
+    found.flatten().collect()
 }
 
 /// What an entry of a protected name leads to, where it is one and a command could change what it leads to.
 pub(crate) fn leads_to(entry: &Path, roots: &[WritableRoot]) -> BTreeSet<PathBuf> {
     let mut search = Search { roots, owner: None, entries: 0, found: BTreeSet::new() };
     // An absolute path stands for itself wherever it is looked up.
-    search.handle_entry(rustix::fs::CWD, Path::new("/"), entry.as_os_str());
+    search.handle_entry(rustix::fs::CWD, Path::new("/"), entry);
     search.found
 }
 
@@ -71,51 +89,74 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Looks into a directory and those below it, nearer ones first, so that the bound cuts off the farthest.
-    fn descend(&mut self, directory: OwnedFd, path: PathBuf) {
-        let mut level = vec![(directory, path)];
+    /// Looks into a directory and those below it, nearer ones first, so that the bound cuts off the farthest. Paths are
+    /// those below the directory.
+    fn descend(&mut self, directory: BorrowedFd<'_>, root: &Path, known: &mut Tree) {
+        let remembered = Remembered::of(directory);
+        let (mut before, mut level) = (std::mem::take(known), vec![PathBuf::new()]);
         for depth in 0..=DEPTH {
             let mut next = Vec::new();
-            for (directory, path) in level {
-                for name in self.names(directory.as_fd()).unwrap_or_default() {
+            for below in level {
+                let Some(read) = self.look(directory, &below, before.remove(&below)) else { continue };
+                let most = self.entries;
+                for (_, name) in read.listing.names.iter().take_while(|(place, _)| *place < most) {
                     let name = OsStr::from_bytes(name.to_bytes());
+                    let inner = below.join(name);
                     if is_protected_name(name) {
-                        self.handle_entry(directory.as_fd(), &path, name);
-                    } else if depth < DEPTH && !SKIPPED.iter().any(|skipped| name == *skipped) {
-                        let inner = path.join(name);
-                        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                        // A root has a search of its own. What the user cannot enter, neither can the command.
-                        if !self.is_root(&inner)
-                            && let Ok(opened) = openat(&directory, name, flags, Mode::empty())
-                            && self.is_ours(|| fstat(&opened))
-                        {
-                            next.push((opened, inner));
-                        }
+                        self.handle_entry(directory, root, &inner);
+                    } else if depth < DEPTH
+                        && !SKIPPED.iter().any(|skipped| name == *skipped)
+                        // A root has a search of its own.
+                        && !self.is_root(&root.join(&inner))
+                    {
+                        next.push(inner);
                     }
+                }
+                self.entries = self.entries.saturating_sub(read.listing.entries);
+                if read.is_whole && remembered.includes(&read.state) {
+                    known.insert(below, read.listing);
                 }
             }
             level = next;
         }
     }
 
-    /// The entries that are directories or protected.
-    fn names(&mut self, directory: BorrowedFd<'_>) -> Result<Vec<CString>, Errno> {
-        let mut names = Vec::new();
-        each_entry(directory, |name, kind| {
-            if self.entries == 0 {
+    /// What a directory holds, by what is known of it or by reading it; none for what is none, is another user's, or cannot be
+    /// entered, which the command cannot either.
+    fn look(&self, top: BorrowedFd<'_>, below: &Path, known: Option<Listing>) -> Option<Read> {
+        let is_top = below.as_os_str().is_empty();
+        let stat = if is_top { fstat(top) } else { statat(top, below, AtFlags::SYMLINK_NOFOLLOW) }.ok()?;
+        if let Some(listing) = known.filter(|known| known.holds(&stat)) {
+            let is_ours = is_top || self.is_ours(|| Ok(stat));
+            return is_ours.then(|| Read { state: State::of(&stat), is_whole: true, listing });
+        }
+        if !FileType::from_raw_mode(stat.st_mode).is_dir() {
+            return None;
+        }
+        let directory = open_below(top, below).ok()?;
+        let stat = fstat(&directory).ok()?;
+        if !is_top && !self.is_ours(|| Ok(stat)) {
+            return None;
+        }
+        let (mut entries, mut names, mut is_whole) = (0, Vec::new(), true);
+        let listed = each_entry(directory.as_fd(), |name, kind| {
+            if entries == self.entries {
+                is_whole = false;
                 return false;
             }
-            self.entries -= 1;
             let is_wanted = match kind {
                 FileType::Directory | FileType::Unknown => name != c"." && name != c"..",
                 _ => is_protected_name(OsStr::from_bytes(name.to_bytes())),
             };
             if is_wanted {
-                names.push(name.to_owned());
+                names.push((entries, name.to_owned()));
             }
+            entries += 1;
             true
-        })?;
-        Ok(names)
+        });
+        listed.ok()?;
+        let state = State::of(&stat);
+        Some(Read { state, is_whole, listing: Listing::new(state, entries, names) })
     }
 
     fn is_root(&self, path: &Path) -> bool {
@@ -127,9 +168,9 @@ impl Search<'_> {
     }
 
     /// Notes one protected entry, and what it leads to.
-    fn handle_entry(&mut self, directory: BorrowedFd<'_>, parent: &Path, name: &OsStr) {
-        let path = parent.join(name);
-        let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
+    fn handle_entry(&mut self, directory: BorrowedFd<'_>, parent: &Path, below: &Path) {
+        let path = parent.join(below);
+        let Ok(stat) = statat(directory, below, AtFlags::SYMLINK_NOFOLLOW) else { return };
         if !self.found.insert(path.clone()) || !self.is_ours(|| Ok(stat)) {
             return;
         }
@@ -158,6 +199,36 @@ impl Search<'_> {
         let links: Vec<PathBuf> = links.into_iter().filter(|link| is_apt(link)).collect();
         self.found.extend(links.into_iter().chain(target));
     }
+}
+
+/// A directory that was read, or is known.
+struct Read {
+    /// As it was before.
+    state: State,
+    /// Whether the bound cut nothing off.
+    is_whole: bool,
+    listing: Listing,
+}
+
+/// Opens a directory beneath another to list it, through no link.
+fn open_below(top: BorrowedFd<'_>, below: &Path) -> Result<OwnedFd, Errno> {
+    const LISTED: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::ResolveFlags;
+        let path = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        match rustix::fs::openat2(top, path, LISTED, Mode::empty(), resolve) {
+            // No such call here, or a filter that does not know it.
+            Err(Errno::NOSYS | Errno::PERM) => {}
+            other => return other,
+        }
+    }
+    let mut directory = openat(top, c".", LISTED, Mode::empty())?;
+    for name in below {
+        directory = openat(&directory, name, LISTED, Mode::empty())?;
+    }
+    Ok(directory)
 }
 
 /// Calls back for each entry of a directory until told not to.
@@ -237,6 +308,8 @@ mod tests {
     struct House {
         _dir: tempfile::TempDir,
         path: PathBuf,
+        /// Shared by all searches, so that each but the first may know something.
+        listings: Listings,
     }
 
     impl House {
@@ -244,7 +317,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().canonicalize().unwrap().join("ws");
             std::fs::create_dir(&path).unwrap();
-            Self { _dir: dir, path }
+            Self { _dir: dir, path, listings: Listings::default() }
         }
 
         fn git_directory(&self, name: &str) {
@@ -260,7 +333,7 @@ mod tests {
         fn found(&self) -> Vec<String> {
             let root = WritableRoot { path: self.path.clone(), is_workspace: true, id: None };
             let directory = std::fs::File::open(&self.path).unwrap();
-            let found = find(&root, directory.as_fd(), std::slice::from_ref(&root));
+            let found = find(&root, directory.as_fd(), std::slice::from_ref(&root), &self.listings);
             found.iter().map(|path| path.strip_prefix(&self.path).unwrap().to_str().unwrap().to_owned()).collect()
         }
     }
@@ -278,6 +351,63 @@ mod tests {
             house.git_directory(name);
         }
         assert_eq!(house.found(), [".git", "a/.GIT", "a/b/c/.git"]);
+    }
+
+    /// Waits until what is known of the house is remembered: by looking, until nothing that is read anew changes it.
+    fn settle(house: &House) {
+        let is_known = || house.listings.with(&house.path, |tree| tree.contains_key(Path::new("a/b/c")));
+        while !is_known() {
+            house.found();
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_a_directory_holds_until_it_changes() {
+        let house = House::new();
+        for name in [".git", "a/b/c/.git", "a/b/d"] {
+            house.git_directory(name);
+        }
+        settle(&house);
+        let before = house.listings.with(&house.path, |tree| tree.keys().cloned().collect::<BTreeSet<_>>());
+        assert_eq!(house.found(), [".git", "a/b/c/.git"]);
+        // Each is told by the directory that it stands in, however the entry comes there.
+        house.git_directory("a/b/d/.git");
+        assert_eq!(house.found(), [".git", "a/b/c/.git", "a/b/d/.git"]);
+        settle(&house);
+        std::fs::rename(house.path.join("a/b/c"), house.path.join("a/x")).unwrap();
+        assert_eq!(house.found(), [".git", "a/b/d/.git", "a/x/.git"]);
+        // One that takes another's place by the same name.
+        std::fs::create_dir_all(house.path.join("a/y/.agents")).unwrap();
+        std::fs::rename(house.path.join("a/b"), house.path.join("old")).unwrap();
+        std::fs::rename(house.path.join("a/y"), house.path.join("a/b")).unwrap();
+        assert_eq!(house.found(), [".git", "a/b/.agents", "a/x/.git", "old/d/.git"]);
+        // What a known entry is and leads to is looked at each time.
+        house.git_directory("real");
+        std::fs::remove_dir_all(house.path.join("a/b/.agents")).unwrap();
+        house.link("../../real", "a/b/.agents");
+        assert!(house.found().contains(&"real".to_owned()));
+        let after = house.listings.with(&house.path, |tree| tree.keys().cloned().collect::<BTreeSet<_>>());
+        assert!(
+            before.contains(Path::new("a/b/c")) && !after.contains(Path::new("a/b/c")),
+            "what is gone is forgotten"
+        );
+    }
+
+    #[test]
+    fn a_known_tree_is_bounded_as_a_new_one() {
+        let house = House::new();
+        for number in 0..ENTRIES / 40 {
+            house.git_directory(&format!("d{number}/.git"));
+            for other in 0..40 {
+                std::fs::write(house.path.join(format!("d{number}/{other}")), "").unwrap();
+            }
+        }
+        let first = house.found();
+        assert!(first.len() < ENTRIES / 40, "the bound is reached");
+        for _ in 0..3 {
+            assert_eq!(house.found(), first);
+        }
     }
 
     #[test]

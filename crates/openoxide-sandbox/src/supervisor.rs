@@ -18,11 +18,17 @@ mod twin;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+#[cfg(target_os = "linux")]
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, WaitOptions};
 
+#[cfg(target_os = "linux")]
+use crate::Confinement;
+#[cfg(target_os = "linux")]
+use crate::link::read_places;
 use crate::link::{Record, Request, Step, TERMINATE, details};
 use confine::Started;
 pub(crate) use confine::landlock_version;
@@ -190,6 +196,16 @@ impl Control {
     fn tell_failure(&mut self, failure: &Failure) {
         details(&failure.detail).for_each(|record| self.tell(record));
         self.tell(Record::Failed { step: failure.step, errno: failure.errno.raw_os_error() });
+    }
+
+    /// Waits for what the launcher has found beneath the writable directories, which follows the request.
+    #[cfg(target_os = "linux")]
+    fn hear_places(&mut self, confinement: &Confinement) -> Result<Vec<PathBuf>, Failure> {
+        if confinement.writable.is_empty() {
+            return Ok(Vec::new());
+        }
+        let gone = || Failure::confine("hearing what is protected", Errno::CONNRESET);
+        read_places(&mut self.socket).ok_or_else(gone)
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

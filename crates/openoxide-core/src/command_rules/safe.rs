@@ -1,6 +1,8 @@
 //! Commands that only read, with the options with which they only read. Whoever adds one has to know what each of its
 //! options can do: run a program, write a file, or read what is nobody's business.
 
+use openoxide_sandbox::names_credentials;
+
 use super::git;
 use super::lexer::{Command, Word};
 use super::readers::SPECS;
@@ -38,32 +40,7 @@ pub(super) fn judge(command: &Command) -> Result<Safe, String> {
     }
 }
 
-/// Names of files and directories that hold keys, wherever they stand.
-const SECRET_NAMES: [&str; 21] = [
-    ".ssh",
-    ".aws",
-    ".azure",
-    ".gnupg",
-    ".kube",
-    ".netrc",
-    ".git-credentials",
-    ".npmrc",
-    ".pypirc",
-    ".pgpass",
-    ".docker",
-    ".password-store",
-    "keyrings",
-    "id_rsa",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ed25519",
-    "auth.json",
-    "credentials",
-    "credentials.toml",
-    ".credentials.json",
-];
-
-/// Whether a word names something that holds keys. It is a list of names, so that it errs on the side of asking.
+/// Whether a word names something that holds keys. It is a matter of names, so that it errs on the side of asking.
 fn is_secret(word: &str) -> bool {
     let is_environment = word.contains("/proc/") && (word.contains("environ") || word.contains(['*', '?', '[']));
     // A pattern may name what its text does not.
@@ -71,16 +48,9 @@ fn is_secret(word: &str) -> bool {
     let names_secret = word.split(['/', ':', '=']).any(|part| {
         let part = part.to_ascii_lowercase();
         let is_env_file = part == ".env" || part.starts_with(".env.") && !is_sample(&part);
-        is_env_file || SECRET_NAMES.contains(&part.as_str()) || part.ends_with(".pem") || part.ends_with(".p12")
+        is_env_file || part.ends_with(".pem") || part.ends_with(".p12")
     });
-    let is_tool_config = [".config/gh", ".config/hub", ".config/gcloud", ".config/git/credentials"]
-        .iter()
-        .any(|path| word.contains(path));
-    is_environment
-        || is_dot_pattern
-        || names_secret
-        || is_tool_config
-        || matches!(word, "/etc/shadow" | "/etc/gshadow" | "/etc/sudoers")
+    is_environment || is_dot_pattern || names_secret || names_credentials(word) || word == "/etc/sudoers"
 }
 
 fn is_sample(name: &str) -> bool {

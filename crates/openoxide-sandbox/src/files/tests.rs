@@ -141,10 +141,19 @@ fn the_workspace_is_the_directory_that_was_opened_and_not_its_path() {
 #[test]
 fn a_private_tmp_takes_the_place_of_the_shared_one() {
     let house = House::new();
-    let view = house.view().with_private_tmp(Some(house.path.join("outside")));
+    let elsewhere = tempfile::tempdir_in("/tmp").unwrap();
+    let root = elsewhere.path().canonicalize().unwrap();
+    std::fs::write(root.join("c"), "root").unwrap();
+    let private = house.path.join("outside");
+    let view = house.view().with_private_tmp(Some(private.clone()), std::slice::from_ref(&root));
     assert_eq!(text(&view.open_file(Path::new("/tmp/b")).unwrap()), "outside");
     // The workspace itself may lie below the shared one, and stays where it is.
     assert_eq!(text(&view.open_file(&house.path.join("work/a")).unwrap()), "inside");
+    // So may what else is written, and the directory that stands for it has a name of its own.
+    assert_eq!(text(&view.open_file(&root.join("c")).unwrap()), "root");
+    assert_eq!(text(&view.open_file(&private.join("b")).unwrap()), "outside");
+    let without = house.view().with_private_tmp(Some(private), &[]);
+    assert!(matches!(without.open_file(&root.join("c")), Err(OpenError::NotFound)));
 }
 
 /// Exchanges two names as fast as it can until it is dropped.

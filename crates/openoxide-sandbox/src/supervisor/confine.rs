@@ -11,6 +11,8 @@
 #[cfg(target_os = "linux")]
 mod bubblewrap;
 #[cfg(target_os = "linux")]
+mod handover;
+#[cfg(target_os = "linux")]
 mod init;
 #[cfg(target_os = "linux")]
 mod landlock;
@@ -26,6 +28,8 @@ mod placeholders;
 mod plan;
 #[cfg(target_os = "linux")]
 mod privileges;
+#[cfg(target_os = "linux")]
+mod refusals;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 mod roots;
 #[cfg(any(target_os = "macos", test))]

@@ -24,7 +24,7 @@ use super::layout::Layout;
 use super::placeholders::{Kind, Placeholders};
 use super::plan::{Act, Mount};
 use super::syscalls::{Filters, Reach};
-use super::{Started, init, layout, roots};
+use super::{Started, init, landlock, layout, roots};
 use crate::link::{Request, Step};
 use crate::{Confinement, HELPER_ARG, INSIDE_ARG};
 
@@ -41,7 +41,7 @@ const MAX_WORDS: usize = 8_900;
 const MAX_COMPLAINT: u64 = 400;
 
 /// Starts the command inside; returns once it runs its program.
-pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &Control) -> Result<Started, Failure> {
+pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> Result<Started, Failure> {
     let metadata =
         std::fs::metadata(BWRAP).map_err(|error| Failure::unavailable(format!("finding {BWRAP}"), errno_of(&error)))?;
     if metadata.uid() != 0 || !metadata.is_file() {
@@ -51,9 +51,13 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &Control) 
     let roots = roots::open(&request.confinement)?;
     layout::prepare(&request.confinement, &roots)?;
     let placeholders = Placeholders::make(request, &roots, Kind::Directory)?;
-    let layout = Layout::of(&request.confinement, &roots);
     drop(roots);
-    match start_with(request, &layout, placeholders.relied_on(), null, control) {
+    let found = control.hear_places(&request.confinement);
+    let started = found.and_then(|found| {
+        let layout = Layout::of(&request.confinement, found.iter().chain(placeholders.relied_on()));
+        start_with(request, &layout, placeholders.relied_on(), null, control)
+    });
+    match started {
         Ok(pid) => Ok(Started { pid, is_command: false, placeholders: Some(placeholders) }),
         Err(failure) => {
             placeholders.remove();
@@ -273,13 +277,14 @@ fn prepare_inside(
     let roots = check_view(&request.confinement)?;
     let program = child::Program::new(&request, &[]);
     let filters = Filters::compile(request.confinement.network, Reach::Namespaces)?;
-    init::start(&request, &roots, &program, &filters, std::os::fd::AsFd::as_fd(&null), report)
+    let restrict = || landlock::restrict(&request.confinement, &roots, landlock::Need::WhatThereIs);
+    init::start(&request, restrict, &program, &filters, std::os::fd::AsFd::as_fd(&null), report)
 }
 
 /// Looks at the view from within: bubblewrap was given paths, and what they led to may not be what was meant. Gives the
 /// writable roots.
 fn check_view(confinement: &Confinement) -> Result<Vec<OwnedFd>, Failure> {
-    let layout = Layout::seen_only(confinement);
+    let layout = Layout::of(confinement, []);
     let roots = layout.open_seen(confinement)?;
     let mounts = std::fs::read_to_string("/proc/self/mountinfo")
         .map_err(|error| Failure::confine("reading /proc/self/mountinfo", errno_of(&error)))?;

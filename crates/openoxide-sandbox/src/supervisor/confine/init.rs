@@ -3,28 +3,28 @@
 //! it over.
 
 use std::io::PipeWriter;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Pid, WaitOptions};
 
 use super::super::failure::Failure;
 use super::super::{Control, child, exit};
+use super::privileges;
 use super::syscalls::{Filters, Reach};
-use super::{landlock, privileges};
 use crate::link::{Record, Request, Step};
 
-/// Gives up what the command must not have and starts it. `roots` are the directories that it may write in.
+/// Gives up what the command must not have and starts it. `restrict` puts this process under the Landlock rules.
 pub(super) fn start(
     request: &Request,
-    roots: &[OwnedFd],
+    restrict: impl FnOnce() -> Result<(), Failure>,
     program: &child::Program<'_>,
     filters: &Filters,
     null: BorrowedFd<'_>,
     report: &mut PipeWriter,
 ) -> Result<Pid, Failure> {
     privileges::give_up(Reach::Namespaces)?;
-    landlock::restrict(&request.confinement, roots, landlock::Need::WhatThereIs)?;
+    restrict()?;
     filters.install()?;
     // What the command does to the memory of other processes, it does not do to this one's.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)

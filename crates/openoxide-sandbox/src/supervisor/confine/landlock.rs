@@ -1,21 +1,19 @@
 //! The rules of the Landlock security module: read everywhere, write where the mode allows it, no signals and no abstract
 //! sockets to the outside. In namespaces they are the second wall behind the mounts; without namespaces the first.
 
-use ::landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus, Scope,
-};
+use ::landlock::{ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, Scope};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
-use super::super::failure::Failure;
+use super::super::failure::{Failure, errno_of};
 use crate::Confinement;
+use crate::confinement::SLASH_TMP;
 
 /// The newest version whose rights are asked for; older kernels enforce what they know.
 const NEWEST: ABI = ABI::V7;
@@ -56,56 +54,185 @@ pub(super) fn restrict(confinement: &Confinement, roots: &[OwnedFd], need: Need<
         Need::WhatThereIs if version == 0 => return Ok(()),
         Need::All { .. } | Need::WhatThereIs => {}
     }
-    match rules(confinement, roots, need) {
-        Ok(RulesetStatus::NotEnforced) => Err(Failure::unavailable("Landlock enforced nothing", Errno::NOSYS)),
-        Ok(_) => Ok(()),
-        Err(error) => Err(Failure::confine(format!("setting Landlock rules ({error})"), Errno::INVAL)),
+    let rules = || {
+        let rules = Rules::new()?;
+        // It has rules of its own below.
+        rules.allow_reading(confinement, &[Path::new("/dev")])?;
+        rules.allow_writing(roots)?;
+        match need {
+            // All of it is ours and harmless.
+            Need::WhatThereIs => rules.allow(place(Path::new("/dev"))?.as_fd(), Right::All)?,
+            Need::All { terminal } => {
+                for device in DEVICES {
+                    if let Ok(device) = place(Path::new(device)) {
+                        rules.allow(device.as_fd(), Right::File)?;
+                    }
+                }
+                if let Some(terminal) = terminal {
+                    rules.allow(terminal, Right::File)?;
+                    // The same terminal by its other name: the session is new, and no other can become its own.
+                    rules.allow(place(Path::new("/dev/tty"))?.as_fd(), Right::File)?;
+                }
+            }
+        }
+        rules.enforce()
+    };
+    rules().map_err(failed)
+}
+
+fn failed(errno: Errno) -> Failure {
+    Failure::confine("setting Landlock rules", errno)
+}
+
+/// What a rule allows at and beneath its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Right {
+    /// To list directories.
+    List,
+    /// To read, list and execute.
+    Read,
+    /// To read and execute, of a file.
+    ReadFile,
+    /// To read, write and control, of a file.
+    File,
+    All,
+}
+
+impl Right {
+    /// In the kernel's bits, of those that a version knows.
+    fn bits(self, version: ABI) -> u64 {
+        let (all, read) = (AccessFs::from_all(version), AccessFs::from_read(version));
+        let rights = match self {
+            Self::List => AccessFs::ReadDir.into(),
+            Self::Read => read,
+            Self::ReadFile => read & AccessFs::from_file(version),
+            Self::File => AccessFs::from_file(version),
+            Self::All => all,
+        };
+        (rights & all).bits()
     }
 }
 
-fn rules(
-    confinement: &Confinement,
-    roots: &[OwnedFd],
-    need: Need<'_>,
-) -> Result<RulesetStatus, Box<dyn std::error::Error>> {
-    let all = AccessFs::from_all(NEWEST);
-    let mut ruleset = Ruleset::default()
-        .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(all)?
-        .scope(Scope::from_all(NEWEST))?
-        .create()?;
-    let (read, of_file) = (AccessFs::from_read(NEWEST), AccessFs::from_file(NEWEST));
-    // Every directory may be listed; files are read only beside what is hidden, so that one that takes a hidden place while
-    // the command runs is not.
-    ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::ReadDir))?;
-    let mut known = Known::default();
-    confinement.hidden.iter().for_each(|path| known.add(path));
-    // It has rules of its own below, as the roots have.
-    known.add(Path::new("/dev"));
-    confinement.writable.iter().for_each(|root| known.add(&root.path));
-    for Readable { place, is_directory } in readable(&known)? {
-        ruleset = ruleset.add_rule(PathBeneath::new(place, if is_directory { read } else { read & of_file }))?;
+/// Rules that are being made, as a descriptor. They hold inodes and not paths, so that it makes no difference from which mount
+/// namespace a place is named.
+pub(super) struct Rules {
+    descriptor: OwnedFd,
+    version: ABI,
+}
+
+impl From<OwnedFd> for Rules {
+    fn from(descriptor: OwnedFd) -> Self {
+        Self { descriptor, version: newest_here() }
     }
-    match need {
-        // All of it is ours and harmless.
-        Need::WhatThereIs => ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new("/dev")?, all))?,
-        Need::All { terminal } => {
-            for device in DEVICES {
-                if let Ok(fd) = PathFd::new(device) {
-                    ruleset = ruleset.add_rule(PathBeneath::new(fd, of_file))?;
-                }
-            }
-            if let Some(terminal) = terminal {
-                ruleset = ruleset.add_rule(PathBeneath::new(terminal, of_file))?;
-                // The same terminal by its other name: the session is new, and no other can become its own.
-                ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new("/dev/tty")?, of_file))?;
-            }
+}
+
+/// The newest version of those that the kernel has and are asked for here.
+fn newest_here() -> ABI {
+    ABI::from(i32::try_from(version()).unwrap_or_default()).min(NEWEST)
+}
+
+impl Rules {
+    /// Rules that allow nothing yet but to list directories.
+    fn new() -> Result<Self, Errno> {
+        let made = || {
+            let handled = Ruleset::default()
+                .set_compatibility(CompatLevel::BestEffort)
+                .handle_access(AccessFs::from_all(NEWEST))?;
+            handled.scope(Scope::from_all(NEWEST))?.create()
+        };
+        let descriptor: Option<OwnedFd> = made().ok().and_then(Into::into);
+        let rules = Self::from(descriptor.ok_or(Errno::NOSYS)?);
+        // Every directory may be listed; files are read only beside what is hidden, so that one that takes a hidden place
+        // while the command runs is not.
+        rules.allow(place(Path::new("/"))?.as_fd(), Right::List)?;
+        Ok(rules)
+    }
+
+    /// The part that is the same inside and outside of a command's namespaces: all but `/dev` and `/proc`, which are the
+    /// command's own. Made outside, while the view is built; none on a kernel without Landlock.
+    pub(super) fn for_namespaces(confinement: &Confinement, roots: &[OwnedFd]) -> Result<Option<Self>, Failure> {
+        if version() == 0 {
+            return Ok(None);
         }
+        // What lies in the system's `/tmp` is none of the command's where the thread has its own.
+        let slash_tmp = confinement.private_tmp.as_ref().map(|_| Path::new(SLASH_TMP));
+        let slash_tmp = slash_tmp.map(|path| path.canonicalize().unwrap_or_else(|_| path.into()));
+        let own: Vec<&Path> = ["/dev", "/proc"].map(Path::new).into_iter().chain(slash_tmp.as_deref()).collect();
+        let rules = || {
+            let rules = Self::new()?;
+            rules.allow_reading(confinement, &own)?;
+            rules.allow_writing(roots)?;
+            Ok(rules)
+        };
+        rules().map(Some).map_err(failed)
     }
-    for root in roots {
-        ruleset = ruleset.add_rule(PathBeneath::new(root.as_fd(), all))?;
+
+    /// Adds what is the command's own, and puts this process under the rules.
+    pub(super) fn enforce_inside(self) -> Result<(), Failure> {
+        let enforced = || {
+            // All of it is ours and harmless.
+            self.allow(place(Path::new("/dev"))?.as_fd(), Right::All)?;
+            self.allow(place(Path::new("/proc"))?.as_fd(), Right::Read)?;
+            self.enforce()
+        };
+        enforced().map_err(failed)
     }
-    Ok(ruleset.restrict_self()?.ruleset)
+
+    /// Reading everything but what is hidden, the writable directories and some more places.
+    fn allow_reading(&self, confinement: &Confinement, but: &[&Path]) -> Result<(), Errno> {
+        let mut known = Known::default();
+        confinement.hidden.iter().for_each(|path| known.add(path));
+        but.iter().for_each(|path| known.add(path));
+        confinement.writable.iter().for_each(|root| known.add(&root.path));
+        for Readable { place, is_directory } in readable(&known)? {
+            self.allow(place.as_fd(), if is_directory { Right::Read } else { Right::ReadFile })?;
+        }
+        Ok(())
+    }
+
+    fn allow_writing(&self, roots: &[OwnedFd]) -> Result<(), Errno> {
+        roots.iter().try_for_each(|root| self.allow(root.as_fd(), Right::All))
+    }
+
+    fn allow(&self, place: BorrowedFd<'_>, right: Right) -> Result<(), Errno> {
+        /// The form of `landlock_path_beneath_attr`.
+        #[repr(C, packed)]
+        struct PathBeneath {
+            allowed: u64,
+            parent: i32,
+        }
+        const PATH_BENEATH: libc::c_int = 1;
+        let rule = PathBeneath { allowed: right.bits(self.version), parent: place.as_raw_fd() };
+        // SAFETY: both descriptors are open, and the structure has the kernel's layout and outlives the call.
+        #[allow(unsafe_code)]
+        let done = unsafe {
+            libc::syscall(libc::SYS_landlock_add_rule, self.descriptor.as_raw_fd(), PATH_BENEATH, &raw const rule, 0)
+        };
+        if done == 0 { Ok(()) } else { Err(last_error()) }
+    }
+
+    /// Puts this process under the rules. It has given up new privileges before.
+    fn enforce(&self) -> Result<(), Errno> {
+        // SAFETY: the descriptor is open; the call takes no memory.
+        #[allow(unsafe_code)]
+        let done = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, self.descriptor.as_raw_fd(), 0) };
+        if done == 0 { Ok(()) } else { Err(last_error()) }
+    }
+}
+
+impl AsFd for Rules {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// A place to make a rule for.
+fn place(path: &Path) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn last_error() -> Errno {
+    errno_of(&std::io::Error::last_os_error())
 }
 
 /// Directories by name, down to the places that get no rule here.

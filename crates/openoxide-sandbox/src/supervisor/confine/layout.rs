@@ -14,7 +14,7 @@ use super::roots;
 use super::view::at;
 use crate::confinement::SLASH_TMP;
 use crate::workspace::open_without_links;
-use crate::{Confinement, WritableRoot, protected};
+use crate::{Confinement, WritableRoot};
 
 /// Makes, in a directory that will stand for `/tmp`, the directories on which what else lies in `/tmp` will be attached.
 pub(super) fn prepare(confinement: &Confinement, roots: &[OwnedFd]) -> Result<(), Failure> {
@@ -58,27 +58,17 @@ struct Private {
 }
 
 impl Layout {
-    /// Looks for what has to be covered. The descriptors are those of the writable roots.
-    pub(super) fn of(confinement: &Confinement, roots: &[OwnedFd]) -> Self {
+    /// What has to be covered: what the launcher has found, and what is relied on, because it was made after that or must be
+    /// there.
+    pub(super) fn of<'a>(confinement: &Confinement, protected: impl IntoIterator<Item = &'a PathBuf>) -> Self {
         let slash_tmp = || Path::new(SLASH_TMP).canonicalize().unwrap_or_else(|_| SLASH_TMP.into());
         let private = confinement.private_tmp.clone();
         let private = private.map(|directory| Private { directory, slash_tmp: slash_tmp() });
         let mut layout = Self { roots: Vec::new(), protected: BTreeSet::new(), hidden: Vec::new(), private };
-        for (root, directory) in confinement.writable.iter().zip(roots) {
-            let found = protected::find(root, directory.as_fd(), &confinement.writable);
-            let seen: Vec<PathBuf> = found.iter().map(|path| layout.seen(path)).collect();
-            layout.protected.extend(seen);
-            layout.roots.push(layout.seen(&root.path));
-        }
+        layout.protected = protected.into_iter().map(|path| layout.seen(path)).collect();
+        layout.roots = confinement.writable.iter().map(|root| layout.seen(&root.path)).collect();
         let is_there = |path: &&PathBuf| path.symlink_metadata().is_ok();
         layout.hidden = confinement.hidden.iter().filter(is_there).map(|path| layout.seen(path)).collect();
-        layout
-    }
-
-    /// The places of the writable roots alone.
-    pub(super) fn seen_only(confinement: &Confinement) -> Self {
-        let mut layout = Self::of(confinement, &[]);
-        layout.roots = confinement.writable.iter().map(|root| layout.seen(&root.path)).collect();
         layout
     }
 

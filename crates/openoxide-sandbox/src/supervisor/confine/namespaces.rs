@@ -6,26 +6,28 @@ use std::os::fd::BorrowedFd;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions};
+use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::super::failure::{self, Failure, errno_of};
 use super::super::{Control, child, exit};
+use super::landlock::Rules;
 use super::placeholders::{Kind, Placeholders};
 use super::syscalls::{Filters, Reach};
-use super::{Started, init, layout, roots, view};
+use super::{Started, handover, init, layout, roots, view};
 use crate::link::{Request, Step};
 
 /// Starts the command inside; returns once it runs its program.
+///
+/// The two processes work at the same time: while the one inside builds the view, the one outside makes what has to be there
+/// when places are covered, and the rules that are the same inside and outside.
 pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Control) -> Result<Started, Failure> {
     let confinement = &request.confinement;
-    let filters = Filters::compile(confinement.network, Reach::Namespaces)?;
     let program = child::Program::new(request, &[]);
     // Looked at before anything is made in one of them.
     let roots = roots::open(confinement)?;
     layout::prepare(&request.confinement, &roots)?;
-    let placeholders = Placeholders::make(request, &roots, Kind::Link)?;
-    drop(roots);
     let (mut failed, mut report) = failure::channel()?;
+    let (outside, mut inside) = handover::pair()?;
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     let mut flags =
         libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
@@ -34,13 +36,22 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Contr
     }
     let cloned = clone(flags);
     if cloned == 0 {
-        let started = enter(uid.as_raw(), gid.as_raw(), &report, confinement.network)
-            .and_then(|()| view::build(confinement, placeholders.relied_on()))
-            .and_then(|roots| init::start(request, &roots, &program, &filters, null, &mut report));
-        match started {
+        // These lead around the view, and the end of the other one would not be told while its end is open here.
+        drop((roots, outside, failed));
+        let mut run = || {
+            enter(uid.as_raw(), gid.as_raw(), &report, confinement.network)?;
+            view::build(confinement, || {
+                let found = control.hear_places(confinement)?;
+                Ok(view::Protected { found, relied_on: inside.take_relied_on()? })
+            })?;
+            let filters = Filters::compile(confinement.network, Reach::Namespaces)?;
+            let restrict = || inside.take_rules()?.map_or(Ok(()), Rules::enforce_inside);
+            init::start(request, restrict, &program, &filters, null, &mut report)
+        };
+        match run() {
             Ok(command) => {
                 // From here on the command alone holds the pipe by which its exec is told.
-                drop(report);
+                drop((report, inside));
                 init::watch(command, control)
             }
             Err(failure) => {
@@ -49,12 +60,28 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Contr
             }
         }
     }
-    drop(report);
+    drop((report, inside));
     let Some(pid) = Pid::from_raw(i32::try_from(cloned).unwrap_or_default().max(0)) else {
         let errno = errno_of(&std::io::Error::last_os_error());
-        placeholders.remove();
         return Err(Failure::unavailable("making namespaces", errno));
     };
+    let give_up = |failure| {
+        // It may be waiting for the launcher.
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+        let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
+        failure
+    };
+    let placeholders = Placeholders::make(request, &roots, Kind::Link).map_err(give_up)?;
+    outside.give_relied_on(placeholders.relied_on());
+    match Rules::for_namespaces(confinement, &roots) {
+        Ok(rules) => outside.give_rules(rules),
+        Err(failure) => {
+            let failure = give_up(failure);
+            placeholders.remove();
+            return Err(failure);
+        }
+    }
+    drop((roots, outside));
     match failure::hear(&mut failed) {
         None => Ok(Started { pid, is_command: false, placeholders: Some(placeholders) }),
         Some(failure) => {

@@ -6,7 +6,8 @@
 //! names in a workspace are empty directories, which git does not list as links are. Bubblewrap cannot mount on links:
 //! there all are directories, and none stands for a `.git` that lies in a repository.
 //!
-//! A ledger for each directory, beneath the home of OpenOxide, names those that were made; it is written before they are.
+//! A ledger for each directory, beneath the home of OpenOxide, names the directories that were made; it is written before
+//! they are. It names links only where the directory could not be locked.
 //! Commands that rely on them hold a shared lock on it. The last one out gets the lock alone and removes them, also those
 //! of a supervisor that was killed, and only what is still as it was made. Others, with ledgers of their own, may work in the
 //! same directory, above all in one of temporary files: so the lock is on the directory too, and the last one removes every
@@ -108,15 +109,19 @@ impl Placeholders {
         let directory = directory.try_clone_to_owned().map_err(|error| Failure::confine("", errno_of(&error)))?;
         self.kept.push(Kept { path: root.path.clone(), directory, ledger, shared });
         let kept = self.kept.last_mut().expect("one was just added");
-        for name in PROTECTED_NAMES {
+        let wanted = PROTECTED_NAMES.into_iter().filter_map(|name| {
             let is_git = name == ".git";
-            let made = match kind {
+            match kind {
                 // Other programs would take the directory for the root of the repository.
-                Kind::Directory if is_git && repository::lies_in_repository(&root.path) => continue,
-                Kind::Link if is_git || !root.is_workspace => kept.make(name, Kind::Link),
-                Kind::Link | Kind::Directory => kept.make(name, Kind::Directory),
-            };
-            match made {
+                Kind::Directory if is_git && repository::lies_in_repository(&root.path) => None,
+                Kind::Link if is_git || !root.is_workspace => Some((name, Kind::Link)),
+                Kind::Link | Kind::Directory => Some((name, Kind::Directory)),
+            }
+        });
+        let wanted: Vec<_> = wanted.map(|(name, kind)| (name, kind, kept.has(name))).collect();
+        kept.note(&wanted).map_err(at("keeping count of protected names in", &root.path))?;
+        for (name, kind, is_there) in wanted {
+            match if is_there { Ok(()) } else { kept.make(name, kind) } {
                 Ok(()) => self.relied_on.push(root.path.join(name)),
                 // Where this user may make nothing, the command may not either.
                 Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) if !root.is_workspace => {}
@@ -145,13 +150,25 @@ impl Placeholders {
 }
 
 impl Kept {
-    fn make(&mut self, name: &str, kind: Kind) -> Result<(), Errno> {
-        if statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+    fn has(&self, name: &str) -> bool {
+        statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    /// Writes down what is about to be made. A link says of itself what it is, to whoever has the lock of the directory.
+    fn note(&mut self, wanted: &[(&str, Kind, bool)]) -> Result<(), Errno> {
+        let is_noted = |kind| kind == Kind::Directory || self.shared.is_none();
+        let mut lines = Vec::new();
+        for (name, _, _) in wanted.iter().filter(|(_, kind, is_there)| !is_there && is_noted(*kind)) {
+            lines.extend_from_slice(self.path.join(name).as_os_str().as_bytes());
+            lines.push(0);
+        }
+        if lines.is_empty() {
             return Ok(());
         }
-        let path = self.path.join(name);
-        let line = [path.as_os_str().as_bytes(), &[0]].concat();
-        self.ledger.write_all(&line).map_err(|error| errno_of(&error))?;
+        self.ledger.write_all(&lines).map_err(|error| errno_of(&error))
+    }
+
+    fn make(&self, name: &str, kind: Kind) -> Result<(), Errno> {
         let made = match kind {
             Kind::Link => rustix::fs::symlinkat(NOWHERE, &self.directory, name),
             Kind::Directory => rustix::fs::mkdirat(&self.directory, name, Mode::from_raw_mode(0o755)),
@@ -167,6 +184,9 @@ impl Kept {
         let mut text = Vec::new();
         self.ledger.rewind()?;
         self.ledger.read_to_end(&mut text)?;
+        if text.is_empty() {
+            return Ok(());
+        }
         for path in text.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
             let path = PathBuf::from(std::ffi::OsString::from_vec(path.to_vec()));
             // Two directories may share a ledger, if hardly ever; each clears its own.

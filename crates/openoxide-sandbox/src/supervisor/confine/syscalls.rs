@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use rustix::io::Errno;
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch, sock_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
 };
 
 use super::super::failure::Failure;
+use super::refusals;
 
 /// What else stands between the command and the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,14 +160,14 @@ impl Filters {
     /// Compiles the filters. The work is done before anything is cloned.
     pub(super) fn compile(network: bool, reach: Reach) -> Result<Self, Failure> {
         let internet = network || reach == Reach::Namespaces;
-        let main = program(calls(internet, reach), libc::EPERM)?;
+        // Those that are refused whatever they are asked for, by their number alone.
+        let (always, by_argument): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            calls(internet, reach).into_iter().partition(|(_, rules)| rules.is_empty());
+        let always = always.into_keys().map(|call| (call, libc::EPERM));
         // The flags of this call lie in memory, where a filter cannot look; the C library then uses `clone`.
-        let hidden_flags = program(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)?;
-        let mut programs = vec![main, hidden_flags];
-        if cfg!(target_arch = "x86_64") {
-            programs.push(without_x32());
-        }
-        Ok(Self(programs))
+        let hidden_flags = (libc::SYS_clone3, libc::ENOSYS);
+        let always = refusals::program(always.chain([hidden_flags]).collect());
+        Ok(Self(vec![program(by_argument, libc::EPERM)?, always]))
     }
 
     /// Puts this process and all it starts under the filters, for good.
@@ -253,24 +253,6 @@ fn program(calls: BTreeMap<i64, Vec<SeccompRule>>, errno: libc::c_int) -> Result
     SeccompFilter::new(calls, SeccompAction::Allow, refusal, arch)
         .and_then(TryInto::try_into)
         .map_err(|error| Failure::confine(format!("compiling the filter of system calls ({error})"), Errno::INVAL))
-}
-
-/// The calls of the x32 interface carry the number of the architecture that the others carry, and numbers that no rule
-/// names.
-fn without_x32() -> BpfProgram {
-    const LOAD: u16 = 0x20;
-    const JUMP_AT_LEAST: u16 = 0x35;
-    const RETURN: u16 = 0x06;
-    const X32: u32 = 0x4000_0000;
-    const REFUSE: u32 = 0x0005_0000;
-    const ALLOW: u32 = 0x7fff_0000;
-    let step = |code, jf, k| sock_filter { code, jt: 0, jf, k };
-    vec![
-        step(LOAD, 0, 0),
-        step(JUMP_AT_LEAST, 1, X32),
-        step(RETURN, 0, REFUSE | libc::ENOSYS.cast_unsigned()),
-        step(RETURN, 0, ALLOW),
-    ]
 }
 
 #[cfg(test)]

@@ -39,14 +39,22 @@ const OWN_PID_MAX: (u32, u32) = (6, 14);
 const EMPTY_DIRECTORY: &str = "/dev/.hidden-directory";
 const EMPTY_FILE: &str = "/dev/.hidden-file";
 
-/// Builds the view in this process's mount namespace. Gives the writable roots, as descriptors.
-///
-/// `relied_on` are protected places that must be there to be covered, because another could be made in their stead.
-pub(super) fn build(confinement: &Confinement, relied_on: &[PathBuf]) -> Result<Vec<OwnedFd>, Failure> {
+/// Protected places, which others look for or make meanwhile.
+pub(super) struct Protected {
+    /// What was found.
+    pub(super) found: Vec<PathBuf>,
+    /// What must be there to be covered, because another could be made in its stead.
+    pub(super) relied_on: Vec<PathBuf>,
+}
+
+/// Builds the view in this process's mount namespace. What is protected is waited for when the rest stands.
+pub(super) fn build(
+    confinement: &Confinement,
+    protected: impl FnOnce() -> Result<Protected, Failure>,
+) -> Result<(), Failure> {
     let unavailable = |what: &'static str| move |errno| Failure::unavailable(what, errno);
     mounts::make_private().map_err(unavailable("making the mounts private"))?;
     let roots = roots::open(confinement)?;
-    let layout = Layout::of(confinement, &roots);
     let mut copies = Vec::with_capacity(roots.len());
     for (root, directory) in confinement.writable.iter().zip(&roots) {
         copies.push(mounts::copy(directory.as_fd()).map_err(at("keeping", &root.path))?);
@@ -55,6 +63,8 @@ pub(super) fn build(confinement: &Confinement, relied_on: &[PathBuf]) -> Result<
     mounts::restrict_all(mounts::SEALED).map_err(unavailable("making the mounts read-only"))?;
     build_dev(&devices)?;
     build_proc()?;
+    let Protected { found, relied_on } = protected()?;
+    let layout = Layout::of(confinement, found.iter().chain(&relied_on));
     let relied_on: Vec<PathBuf> = relied_on.iter().map(|path| layout.seen(path)).collect();
     for Mount { path, act } in layout.steps() {
         match act {
@@ -75,8 +85,7 @@ pub(super) fn build(confinement: &Confinement, relied_on: &[PathBuf]) -> Result<
         MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NOEXEC,
         c"",
     )
-    .map_err(|errno| Failure::confine("closing /dev", errno))?;
-    Ok(roots)
+    .map_err(|errno| Failure::confine("closing /dev", errno))
 }
 
 /// Covers a place, unless it has gone since it was found and nothing relies on it.
