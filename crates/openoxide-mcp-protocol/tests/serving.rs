@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what cannot be unwrapped has failed the test")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use openoxide_mcp_protocol::protocol::{Tool, ToolCallParams, ToolCallResult, ToolsListResult};
@@ -32,6 +33,9 @@ struct Bench {
     called: Arc<Notify>,
     /// Lets one call of `wait` end.
     released: Arc<Notify>,
+    /// Calls of `wait` that are open, and the most there were at once.
+    open: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
     /// Told when a call learns that it is cancelled.
     stopped: Arc<Notify>,
     /// What calls kept, to use behind their end.
@@ -49,8 +53,10 @@ impl McpHandler for Bench {
             "fail" => Err(anyhow::anyhow!("disk full").context("cannot save")),
             "panic" => panic!("a tool that panics"),
             "wait" => {
+                self.most.fetch_max(self.open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 self.called.notify_one();
                 self.released.notified().await;
+                self.open.fetch_sub(1, Ordering::SeqCst);
                 Ok(ToolCallResult::text("waited"))
             }
             other => Ok(ToolCallResult::unknown_tool(other)),
@@ -324,13 +330,17 @@ async fn the_end_of_input_ends_the_server_once_open_calls_are_answered() {
 async fn more_requests_than_may_be_open_wait_and_are_all_answered() {
     let bench = Bench::default();
     let (called, released) = (Arc::clone(&bench.called), Arc::clone(&bench.released));
+    let most = Arc::clone(&bench.most);
     let mut client = Client::of(bench);
     let count = MAX_OPEN + 20;
     for id in 0..count {
         client.call(id, "wait", json!({})).await;
     }
     client.to.shutdown().await.unwrap();
-    called.notified().await;
+    // As many as may be are open before the first ends.
+    while most.load(Ordering::SeqCst) < MAX_OPEN {
+        called.notified().await;
+    }
     let releasing = tokio::spawn(async move {
         loop {
             released.notify_one();
@@ -341,6 +351,7 @@ async fn more_requests_than_may_be_open_wait_and_are_all_answered() {
     releasing.abort();
     ids.sort_unstable();
     assert_eq!(ids, (0..count as u64).collect::<Vec<_>>());
+    assert!(most.load(Ordering::SeqCst) <= MAX_OPEN, "{most:?} calls were open at once");
 }
 
 #[tokio::test]
