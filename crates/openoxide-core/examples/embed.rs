@@ -1,7 +1,6 @@
 //! Core in a program of one's own: a model, a thread, one turn that writes a file, and what came of it.
 //!
-//! `cargo run -p openoxide-core --example embed`. The model here is a script; `openoxide-providers` has those that speak to
-//! servers, and `Offline`, which follows plain instructions.
+//! The model here is a script; `openoxide-providers` has real ones, and `Offline`, which follows plain instructions.
 
 use openoxide_core::{Config, Event, Interruption, Launcher, Op, Surroundings, ThreadManager};
 use openoxide_test_support::{Say, ScriptedModel};
@@ -11,8 +10,7 @@ const PATCH: &str = "*** Begin Patch\n*** Add File: hello.txt\n+Hello, world!\n*
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Commands run under a supervisor, which is this program started again: first of all, before there are threads.
     openoxide_sandbox::dispatch_helper();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(run())
+    tokio::runtime::Runtime::new()?.block_on(run())
 }
 
 async fn run() -> Result<(), Box<dyn std::error::Error>> {

@@ -59,6 +59,12 @@ impl McpHandler for Bench {
                 self.open.fetch_sub(1, Ordering::SeqCst);
                 Ok(ToolCallResult::text("waited"))
             }
+            "spin" => {
+                while self.open.load(Ordering::SeqCst) == 0 {
+                    tokio::task::yield_now().await;
+                }
+                Ok(ToolCallResult::text("spun"))
+            }
             other => Ok(ToolCallResult::unknown_tool(other)),
         }
     }
@@ -310,6 +316,14 @@ async fn calls_run_at_the_same_time_and_are_answered_as_they_end() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_always_ready_to_run_keeps_no_other_waiting() {
+    let mut client = Client::of(Bench::default());
+    client.call("spins", "spin", json!({})).await;
+    client.call("ends it", "wait", json!({})).await;
+    assert_eq!(client.next().await["id"], "spins");
+}
+
+#[tokio::test]
 async fn the_end_of_input_ends_the_server_once_open_calls_are_answered() {
     let bench = Bench::default();
     let (called, released) = (Arc::clone(&bench.called), Arc::clone(&bench.released));
@@ -483,4 +497,45 @@ async fn the_modern_era_is_spoken_by_those_who_opt_in() {
         (&json!("own"), &json!("echo, and no more"))
     );
     assert!(client.answer(7, "tools/list", json!({})).await["result"].get("resultType").is_none());
+}
+
+/// A line, and whether it is answered under its number.
+fn line(kind: u8, id: usize) -> (String, bool) {
+    let request =
+        |method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+    let call = |tool: &str| request("tools/call", json!({ "name": tool, "arguments": { "message": "m" } }));
+    match kind {
+        0 => (call("echo").to_string(), true),
+        1 => (call("panic").to_string(), true),
+        2 => (call("fail").to_string(), true),
+        3 => (call("nothing").to_string(), true),
+        4 => (request("tools/list", json!({})).to_string(), true),
+        5 => (request("no/such", json!(7)).to_string(), true),
+        6 => (request("tools/call", json!({})).to_string(), true),
+        7 => (json!({ "jsonrpc": "2.0", "method": "tools/call", "params": { "name": "panic" } }).to_string(), false),
+        8 => (json!({ "jsonrpc": "2.0", "method": "" }).to_string(), false),
+        9 => (json!({ "jsonrpc": "2.0", "id": id, "result": {} }).to_string(), false),
+        _ => (String::new(), false),
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(32))]
+    #[test]
+    fn whatever_comes_with_the_end_of_input_each_request_is_answered_once(
+        kinds in proptest::collection::vec(0u8..11, 0..60),
+    ) {
+        let (lines, answered): (Vec<String>, Vec<bool>) =
+            kinds.iter().enumerate().map(|(id, kind)| line(*kind, id)).unzip();
+        let expected: Vec<usize> = (0..kinds.len()).filter(|id| answered[*id]).collect();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let mut ids = runtime.block_on(async {
+            let mut client = Client::of(Bench::default());
+            client.to.write_all((lines.join("\n") + "\n").as_bytes()).await.unwrap();
+            let answers = client.end().await;
+            answers.iter().map(|answer| answer["id"].as_u64().unwrap() as usize).collect::<Vec<_>>()
+        });
+        ids.sort_unstable();
+        proptest::prop_assert_eq!(ids, expected);
+    }
 }
