@@ -5,8 +5,13 @@
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+
+/// Far beyond what anything here takes: a hang fails.
+const HANG: Duration = Duration::from_secs(30);
 
 /// Beside the directory that this test lies in.
 fn greet() -> PathBuf {
@@ -53,6 +58,10 @@ fn a_closed_output_ends_it_though_its_input_is_open() {
     drop(child.stdout.take());
     // The first answer finds the output closed. What is written behind it may find the input closed, too.
     input.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").unwrap();
-    assert!(!child.wait().unwrap().success(), "it says that it could not go on");
+    let (ended, has_ended) = mpsc::sync_channel(1);
+    std::thread::spawn(move || ended.send(child.wait()));
+    let status = has_ended.recv_timeout(HANG).expect("it ends");
+    assert!(!status.unwrap().success(), "it says that it could not go on");
+    // Held until here: a hang ends with it.
     drop(input);
 }
