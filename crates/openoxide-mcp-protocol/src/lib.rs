@@ -13,7 +13,6 @@ re-exported here. None of this reads, writes, waits or knows a thread: `openoxid
 )]
 
 mod error;
-mod incoming;
 mod line;
 mod revision;
 mod schema;
@@ -32,6 +31,8 @@ pub mod apps;
 #[cfg(feature = "agent")]
 mod era;
 #[cfg(feature = "agent")]
+mod incoming;
+#[cfg(feature = "agent")]
 mod methods;
 #[cfg(feature = "agent")]
 pub mod request_state;
@@ -45,6 +46,7 @@ pub mod tools;
 #[cfg(feature = "agent")]
 pub use era::{ClientFacts, LogLevel, RequestMeta, TraceContext, supports_form_elicitation};
 pub use error::{code, missing_capability, unsupported_version};
+#[cfg(feature = "agent")]
 pub use incoming::{Incoming, Message};
 pub use line::{notification, parse_line, request, response};
 #[cfg(feature = "agent")]
