@@ -1,4 +1,4 @@
-//! The two eras of MCP on one connection: which one a request belongs to, and what its sender can do.
+//! What a request says of itself and its sender: the `_meta` of both eras.
 //!
 //! Modern requests (2026-07-28) carry their version and capabilities in `_meta`; legacy ones rely on what
 //! `initialize` said once.
@@ -8,37 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::tasks::TASKS_EXTENSION;
-use crate::{WireError, code};
-
-/// The modern revision.
-pub const MODERN: &str = "2026-07-28";
-/// The newest revision that `initialize` can agree on.
-pub const LEGACY_LATEST: &str = "2025-11-25";
-/// Every revision served, newest first.
-pub const SUPPORTED_VERSIONS: [&str; 5] = [MODERN, LEGACY_LATEST, "2025-06-18", "2025-03-26", "2024-11-05"];
-
-/// `_meta` keys of the specification and of ours.
-pub mod meta_keys {
-    /// Protocol version of a modern request.
-    pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-    /// Capabilities of a modern request's sender.
-    pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-    /// Name and version of a modern request's sender.
-    pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-    /// Least severe log level a modern request wants.
-    pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-    /// Our name and version, in modern results.
-    pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-    /// Ties a notification to its `subscriptions/listen`.
-    pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-    /// Machine-readable details of an approval question.
-    pub const APPROVAL: &str = "openoxide/approval";
-}
-
-/// The version `initialize` answers: the client's own where it is a served legacy one, else the newest legacy one.
-pub fn negotiate_legacy(requested: &str) -> &'static str {
-    SUPPORTED_VERSIONS[1..].iter().find(|version| **version == requested).copied().unwrap_or(LEGACY_LATEST)
-}
+use crate::{Era, WireError, meta_keys};
 
 /// Log severities (RFC 5424), least first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -84,15 +54,6 @@ impl ClientFacts {
             takes_tasks: declares(TASKS_EXTENSION),
         }
     }
-}
-
-/// The era of one request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Era {
-    /// 2024-11-05 to 2025-11-25, after `initialize`.
-    Legacy,
-    /// 2026-07-28.
-    Modern,
 }
 
 /// The `_meta` of a request, read once.
@@ -205,18 +166,12 @@ impl RequestMeta {
             return Ok(Self { subject, ..Self::default() });
         };
         let progress_token = field(meta.progress_token, "progressToken")?;
-        let modern = match (field::<String>(meta.version, meta_keys::PROTOCOL_VERSION)?, meta.capabilities) {
-            (None, None) => None,
-            (None, Some(_)) => {
-                return Err(missing(meta_keys::PROTOCOL_VERSION));
-            }
-            (Some(version), _) if version != MODERN => {
-                return Err(crate::unsupported_version(&version));
-            }
-            (Some(_), None) => return Err(missing(meta_keys::CLIENT_CAPABILITIES)),
-            (Some(_), Some(capabilities)) => {
+        let version = field::<String>(meta.version, meta_keys::PROTOCOL_VERSION)?;
+        let modern = match Era::named(version.as_deref(), meta.capabilities.is_some())? {
+            Era::Legacy => None,
+            Era::Modern => {
                 let capabilities: ClientCapabilities =
-                    field(Some(capabilities), meta_keys::CLIENT_CAPABILITIES)?.unwrap_or_default();
+                    field(meta.capabilities, meta_keys::CLIENT_CAPABILITIES)?.unwrap_or_default();
                 let info: Option<Implementation> = field(meta.info, meta_keys::CLIENT_INFO)?;
                 Some(Box::new(ModernMeta {
                     client: ClientFacts::new(&capabilities, info.as_ref()),
@@ -235,17 +190,10 @@ impl RequestMeta {
     }
 }
 
-fn missing(key: &str) -> WireError {
-    WireError {
-        code: code::INVALID_PARAMS,
-        message: format!("params._meta[\"{key}\"] is missing; every {MODERN} request carries it"),
-        data: Some(Box::new(serde_json::json!({ "missing": key }))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{MODERN, code};
 
     fn parse(json: &str) -> Result<RequestMeta, WireError> {
         RequestMeta::parse("tools/call", Some(&RawValue::from_string(json.to_owned()).unwrap()))
@@ -318,12 +266,5 @@ mod tests {
         assert!(can(r#"{"elicitation":{"form":{},"url":{}}}"#));
         assert!(!can(r#"{"elicitation":{"url":{}}}"#));
         assert!(!can("{}"));
-    }
-
-    #[test]
-    fn initialize_never_echoes_what_is_not_served() {
-        assert_eq!(negotiate_legacy("2024-11-05"), "2024-11-05");
-        assert_eq!(negotiate_legacy("1999-01-01"), LEGACY_LATEST);
-        assert_eq!(negotiate_legacy(MODERN), LEGACY_LATEST);
     }
 }

@@ -1,37 +1,65 @@
-//! What goes over the wire: the JSON-RPC envelope, the two eras of MCP, our tools' parameters and results, the forms
-//! we ask with.
+//! MCP messages and a server of tools, for other people's programs and for OpenOxide's own.
 //!
-//! This is the only crate that names `rmcp`, whose model types are the source of the wire shapes; what others need is
-//! re-exported here. Nothing here reads, writes, waits or knows a thread: bytes and values come in, values and bytes go
-//! out, and `openoxide-mcp-server` moves them.
+#![cfg_attr(feature = "server", doc = include_str!("../README.md"))]
+#![cfg_attr(
+    feature = "agent",
+    doc = "
 
-pub mod approval_form;
-pub mod apps;
-mod era;
+# The messages of the agent
+
+With the feature `agent`: the two eras of MCP, the parameters and results of OpenOxide's tools, and the forms that it asks
+with. This is the only crate that names `rmcp`, whose model types are the source of the wire shapes; what others need is
+re-exported here. None of this reads, writes, waits or knows a thread: `openoxide-mcp-server` moves the bytes."
+)]
+
 mod error;
-mod incoming;
 mod line;
+mod revision;
+mod schema;
+
+#[cfg(feature = "server")]
+pub mod protocol;
+#[cfg(feature = "server")]
+pub mod server;
+#[cfg(feature = "server")]
+pub mod transport;
+
+#[cfg(feature = "agent")]
+pub mod approval_form;
+#[cfg(feature = "agent")]
+pub mod apps;
+#[cfg(feature = "agent")]
+mod era;
+#[cfg(feature = "agent")]
+mod incoming;
+#[cfg(feature = "agent")]
 mod methods;
+#[cfg(feature = "agent")]
 pub mod request_state;
+#[cfg(feature = "agent")]
 mod result;
+#[cfg(feature = "agent")]
 pub mod tasks;
+#[cfg(feature = "agent")]
 pub mod tools;
 
-pub use era::{
-    ClientFacts, Era, LEGACY_LATEST, LogLevel, MODERN, RequestMeta, SUPPORTED_VERSIONS, TraceContext, meta_keys,
-    negotiate_legacy, supports_form_elicitation,
-};
+#[cfg(feature = "agent")]
+pub use era::{ClientFacts, LogLevel, RequestMeta, TraceContext, supports_form_elicitation};
 pub use error::{code, missing_capability, unsupported_version};
+#[cfg(feature = "agent")]
 pub use incoming::{Incoming, Message};
 pub use line::{notification, parse_line, request, response};
-pub use methods::{Cacheable, parse_params};
+#[cfg(feature = "agent")]
 pub use methods::{
     CallToolParams, CancelledParams, InitializeParams, LogMessage, ProgressMessage, ToolsPage, discover_result,
-    initialize_result,
+    initialize_result, parse_params,
 };
 pub use openoxide_rpc::{Envelope, EnvelopeError, Outcome, RequestId, RpcError as WireError, salvage_id};
+#[cfg(feature = "agent")]
 pub use result::{
     CallMeta, CallStatus, DenialReport, FileDiff, ToolOutput, UsageReport, complete, cut_diff, input_required,
     room_beside, tool_error, tool_result,
 };
+pub use revision::{Cacheable, Era, LEGACY_LATEST, MODERN, SUPPORTED_VERSIONS, meta_keys, negotiate_legacy};
+#[cfg(feature = "agent")]
 pub use rmcp::model::{ClientCapabilities, Implementation, ProgressToken, ProtocolVersion, Resource, Tool};

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::apps::UI_EXTENSION;
 use crate::tasks::TASKS_EXTENSION;
-use crate::{LogLevel, RequestId, SUPPORTED_VERSIONS, WireError};
+use crate::{Cacheable, LogLevel, RequestId, SUPPORTED_VERSIONS, WireError};
 
 /// How long a client may keep what `server/discover` and `tools/list` say, in milliseconds. Both are fixed for the life
 /// of the process.
@@ -144,14 +144,6 @@ pub struct ToolsPage<'a> {
     /// Present in modern results.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cacheable>,
-}
-
-/// What modern cacheable results carry (MCP 2026-07-28 caching).
-#[derive(Debug, Clone, Copy, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Cacheable {
-    ttl_ms: u64,
-    cache_scope: &'static str,
 }
 
 impl Cacheable {

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::methods::server_info_value;
-use crate::{Era, RequestId, meta_keys};
+use crate::revision::complete_modern;
+use crate::{Era, RequestId};
 
 /// A diff longer than this many bytes is cut in results.
 const DIFF_LIMIT: usize = 32 * 1024;
@@ -179,14 +180,8 @@ fn wrap(era: Era, text: String, structured: Option<Value>, is_error: bool) -> Va
 
 /// Adds what every modern result carries: `resultType` and the server's identity. Legacy results stay as they are.
 pub fn complete(era: Era, mut result: Value) -> Value {
-    if let (Era::Modern, Some(fields)) = (era, result.as_object_mut()) {
-        if !fields.contains_key("resultType") {
-            fields.insert("resultType".to_owned(), json!("complete"));
-        }
-        let meta = fields.entry("_meta").or_insert_with(|| json!({}));
-        if let Some(meta) = meta.as_object_mut() {
-            meta.insert(meta_keys::SERVER_INFO.to_owned(), server_info_value());
-        }
+    if era == Era::Modern {
+        complete_modern(&mut result, server_info_value());
     }
     result
 }
@@ -206,6 +201,7 @@ pub fn input_required(questions: Vec<(String, Value)>, request_state: String) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meta_keys;
 
     fn output(content: &str) -> ToolOutput {
         ToolOutput {

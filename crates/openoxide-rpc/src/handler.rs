@@ -23,8 +23,25 @@ pub trait Handler {
 /// Hands every line to `handler` until the reader drops its end of `input`. What is no message is answered by `route`, and
 /// is never fatal. A client that does not read its answers is not served any further until it does.
 pub async fn dispatch(mut input: mpsc::Receiver<Input>, route: &Route, handler: &mut impl Handler) {
-    while let Some(input) = input.recv().await {
+    let mut waiting = None;
+    while let Some(message) = next_message(&mut input, &mut waiting, route).await {
+        handler.handle(message, route);
+    }
+}
+
+/// The next message, once there is room for its answer; `None` at the end of input. What is no message is answered by
+/// `route`. Cancel-safe: a line that waits for room is in `waiting`, from where the next call takes it.
+pub(crate) async fn next_message(
+    input: &mut mpsc::Receiver<Input>,
+    waiting: &mut Option<Input>,
+    route: &Route,
+) -> Option<Envelope> {
+    loop {
+        if waiting.is_none() {
+            *waiting = Some(input.recv().await?);
+        }
         drop(route.out().room_for_input().await);
+        let Some(input) = waiting.take() else { continue };
         let line = match &input.line {
             Line::Whole(line) if line.trim_ascii().is_empty() => continue,
             Line::Whole(line) => line,
@@ -35,7 +52,7 @@ pub async fn dispatch(mut input: mpsc::Receiver<Input>, route: &Route, handler: 
             }
         };
         match route.out().header().parse(line) {
-            Ok(message) => handler.handle(message, route),
+            Ok(message) => return Some(message),
             Err(error) => route.refuse(error.id.as_ref(), &error.error),
         }
     }

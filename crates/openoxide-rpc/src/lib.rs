@@ -11,7 +11,8 @@
 //! - [`Responder`]: the right to answer one request, once, alone or as its part of a batch.
 //! - [`Outgoing`]: the queue to the one task that writes, counted in bytes: answers always get in, progress is dropped where
 //!   there is no room, and a client that never reads costs a bound.
-//! - [`serve`]: all of it over standard streams, sockets or an in-memory duplex.
+//! - [`serve`]: all of it over standard streams (`stdio`, a feature), sockets or an in-memory duplex.
+//! - [`Connection`]: the same where messages are pulled and not pushed.
 //!
 //! # A protocol on this floor
 //!
@@ -52,6 +53,7 @@
 //! # }
 //! ```
 
+mod connection;
 mod envelope;
 mod error;
 mod handler;
@@ -59,14 +61,19 @@ pub mod lines;
 mod mutex;
 mod outgoing;
 mod responder;
+#[cfg(feature = "stdio")]
+pub mod stdio;
 mod unread;
 mod writer;
 
+pub use connection::Connection;
 pub use envelope::{Envelope, EnvelopeError, Header, MAX_NESTING, Outcome, RequestId, salvage_id};
 pub use error::{RpcError, code};
 pub use handler::{Handler, dispatch, serve};
 pub use mutex::lock;
 pub use outgoing::{Gate, Outgoing, Room};
 pub use responder::{Batch, Responder, Route};
+/// The byte streams of a connection, so that a protocol needs no other crate to name them.
+pub use tokio::io::{AsyncRead, AsyncWrite};
 pub use unread::{Charge, Meter, Reader, Turn, Unread};
 pub use writer::write_lines;

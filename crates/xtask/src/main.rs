@@ -1,7 +1,8 @@
 //! `cargo xtask ci`: the checks of the house. This file reads the arguments and runs the steps in order; `layers` judges
 //! who depends on whom, `shape` judges the files, `docs` judges what the documents point at.
 //!
-//! The steps are formatting, clippy, layers, file shapes, document references and the documentation build. The tests are
+//! The steps are formatting, clippy, layers, file shapes, document references, the documentation build and the packages
+//! that others may depend on. The tests are
 //! `cargo test --workspace --locked`, which `.ci/run` runs beside this; `--with-tests` adds them here.
 
 mod docs;
@@ -14,7 +15,8 @@ use std::time::Instant;
 
 const USAGE: &str = "usage: cargo xtask ci [--with-tests]   every check of the house
        cargo xtask layers              who may depend on whom
-       cargo xtask shape               what files look like";
+       cargo xtask shape               what files look like
+       cargo xtask packages            what others may depend on is whole without the workspace";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
         ["ci"] => ci(false),
         ["ci", "--with-tests"] => ci(true),
         ["layers"] => vec![("layers", layers)],
+        ["packages"] => vec![("packages", packages)],
         ["shape"] => vec![("file shapes", shapes), ("document references", references)],
         _ => {
             eprintln!("{USAGE}");
@@ -50,6 +53,7 @@ fn ci(with_tests: bool) -> Vec<Step> {
         ("documentation", |root| {
             cargo(root, &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])
         }),
+        ("packages", packages),
     ];
     if with_tests {
         steps.push(("tests", |root| cargo(root, &["test", "--workspace", "--locked"], &[])));
@@ -109,6 +113,13 @@ fn shapes(root: &Path) -> Findings {
 
 fn references(root: &Path) -> Findings {
     docs::check(root).unwrap_or_else(|error| vec![format!("cannot read the documents: {error}")])
+}
+
+/// The library for authors of tool servers and the floor below it, packed as for a registry and built from the packages: with
+/// their default features, which no build of the workspace takes alone.
+fn packages(root: &Path) -> Findings {
+    let crates = ["-p", "openoxide-rpc", "-p", "openoxide-mcp-protocol"];
+    cargo(root, &[&["package", "--locked", "--allow-dirty", "--quiet"][..], &crates].concat(), &[])
 }
 
 /// Runs cargo with its output shown as it comes.

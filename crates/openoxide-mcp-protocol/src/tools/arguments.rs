@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use super::ToolCallError;
 use super::choices::vocabulary;
-use super::schema::{ToolSet, enum_words};
+use super::schema::ToolSet;
+use crate::schema::enum_words;
 
 /// The refusal of `tool`'s arguments for the reason `message` gives.
 pub(super) fn bad<T>(tool: &str, message: &str) -> Result<T, ToolCallError> {
