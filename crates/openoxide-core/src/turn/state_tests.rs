@@ -255,7 +255,7 @@ fn a_denial_reaches_the_model_and_the_result() {
     assert!(log[0].contains("was not run: nobody answered the question in time"), "{log:?}");
     assert_eq!(log[1..], ["completed 1 Declined", "take steers", "request"]);
     let denials = machine.state.into_outcome().denials;
-    assert_eq!((denials[0].what.as_str(), denials[0].reason), ("rm x", DenialReason::TimedOut));
+    assert_eq!((denials[0].what.as_str(), denials[0].reason), ("'rm x'", DenialReason::TimedOut));
 }
 
 #[test]
