@@ -12,8 +12,9 @@ pub(crate) mod model;
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -33,8 +34,29 @@ pub(crate) fn openoxide(home: &Path) -> Command {
         }
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_openoxide"));
-    command.env("OPENOXIDE_HOME", home).env_remove("NO_COLOR");
+    command.env("OPENOXIDE_HOME", home).env("TMPDIR", temporary()).env_remove("NO_COLOR");
     command
+}
+
+/// Where the servers of this test program make their threads' directories for temporary files: not in the system's `/tmp`,
+/// which every command of every test would then have to look through. What test programs before this one have left goes.
+fn temporary() -> &'static Path {
+    static PLACE: OnceLock<PathBuf> = OnceLock::new();
+    PLACE.get_or_init(|| {
+        const PREFIX: &str = "openoxide-tests-";
+        for left in std::fs::read_dir("/var/tmp").unwrap().flatten() {
+            let name = left.file_name();
+            let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|pid| pid.parse::<u32>().ok());
+            if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+                // Another program may be at it as well.
+                let _ = std::fs::remove_dir_all(left.path());
+            }
+        }
+        let place = Path::new("/var/tmp").join(format!("{PREFIX}{}", std::process::id()));
+        std::fs::create_dir_all(&place).unwrap();
+        std::fs::set_permissions(&place, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        place
+    })
 }
 
 /// A user who is neither root nor known to the machine.
