@@ -38,6 +38,7 @@ checks! { Backend::Namespaces;
         nothing_that_is_obeyed_is_made_at_the_top,
         repositories_beneath_are_protected,
         what_leads_nowhere_in_them_stops_no_command,
+        what_comes_and_goes_in_them_stops_no_command,
         links_of_others_close_nothing,
         the_same_repository_is_found,
     }

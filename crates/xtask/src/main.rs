@@ -48,7 +48,11 @@ fn ci(with_tests: bool) -> Vec<Step> {
         ("file shapes", shapes),
         ("document references", references),
         ("clippy", |root| {
-            cargo(root, &["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"], &[])
+            cargo(
+                root,
+                &["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"],
+                &[],
+            )
         }),
         ("documentation", |root| {
             cargo(root, &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])

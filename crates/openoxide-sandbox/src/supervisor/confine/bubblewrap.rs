@@ -37,6 +37,8 @@ const MACHINE: [&str; 5] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/p
 /// The most words of a view: bubblewrap takes 9,000 with those of its command line, and most mounts have three.
 const MAX_WORDS: usize = 8_900;
 
+/// How often it is started at most.
+const MAX_ATTEMPTS: usize = 5;
 /// The most that is read of its complaints.
 const MAX_COMPLAINT: u64 = 400;
 
@@ -53,16 +55,34 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Contr
     let placeholders = Placeholders::make(request, &roots, Kind::Directory)?;
     drop(roots);
     let found = control.hear_places(&request.confinement);
-    let started = found.and_then(|found| {
-        let layout = Layout::of(&request.confinement, found.iter().chain(placeholders.relied_on()));
-        start_with(request, &layout, placeholders.relied_on(), null, control)
-    });
+    let started = found.and_then(|found| start_anew(request, found, placeholders.relied_on(), null, control));
     match started {
         Ok(pid) => Ok(Started { pid, is_command: false, placeholders: Some(placeholders) }),
         Err(failure) => {
             placeholders.remove();
             Err(failure)
         }
+    }
+}
+
+/// Starts it, and again where bwrap gave up: commands of other threads have placeholders in directories that both may
+/// write, and bwrap fails where one goes between its looks.
+fn start_anew(
+    request: &Request,
+    mut found: Vec<PathBuf>,
+    relied_on: &[PathBuf],
+    null: BorrowedFd<'_>,
+    control: &Control,
+) -> Result<Pid, Failure> {
+    let mut attempts = 1..=MAX_ATTEMPTS;
+    loop {
+        let layout = Layout::of(&request.confinement, found.iter().chain(relied_on));
+        let started = start_with(request, &layout, relied_on, null, control);
+        let gave_up = started.as_ref().is_err_and(|failure| failure.step == Step::Unavailable);
+        if !gave_up || found.is_empty() || attempts.next() == Some(MAX_ATTEMPTS) {
+            return started;
+        }
+        found.retain(|place| place.symlink_metadata().is_ok());
     }
 }
 

@@ -1,6 +1,9 @@
 //! Directories of temporary files: nothing that git or agents take orders from is made or changed in them, and what stands in
 //! for missing names changes nothing that a program finds.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::support::house::{FULL_ACCESS, House, WORKSPACE_WRITE};
 
 /// With a directory of temporary files in the house and no other.
@@ -53,6 +56,28 @@ pub fn repositories_beneath_are_protected(house: &House) {
     house.refuses(&mode(house), &attempts);
     assert_eq!(house.snapshot("tmp/a/proj/.git"), before);
     house.allows(&mode(house), &[("write beside it", "echo x >> $base/tmp/a/proj/file && mkdir $base/tmp/a/new")]);
+}
+
+/// Placeholders of other threads' commands do so in directories that both may write.
+pub fn what_comes_and_goes_in_them_stops_no_command(house: &House) {
+    // So many that some go between the look at them and their being mounted on.
+    house.host("cd $base/tmp && for n in $(seq 12); do git init -q $n; done").success();
+    let names: Vec<_> = (1..=12).map(|number| house.at(&format!("tmp/{number}/.agents"))).collect();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let other = std::thread::spawn(move || {
+        while !stopped.load(Ordering::Relaxed) {
+            // Where a command has made one itself, it stays that one's.
+            names.iter().for_each(|name| drop(std::fs::create_dir(name)));
+            names.iter().for_each(|name| drop(std::fs::remove_dir(name)));
+        }
+    });
+    let outcomes: Vec<_> = (0..40).map(|_| house.run(&mode(house), "echo done")).collect();
+    stop.store(true, Ordering::Relaxed);
+    other.join().unwrap();
+    for outcome in outcomes {
+        assert_eq!(outcome.success(), "done\n");
+    }
 }
 
 pub fn what_leads_nowhere_in_them_stops_no_command(house: &House) {
