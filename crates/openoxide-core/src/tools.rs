@@ -76,9 +76,14 @@ pub(crate) trait PreparedCall: Send {
     /// The same call once more, as it is prepared.
     fn again(&self) -> Box<dyn PreparedCall>;
 
-    /// Whether it changes files: preparing it reads them and must not be waited for, and it runs alone.
+    /// Whether it changes files, and so runs alone.
     fn changes_files(&self) -> bool {
         false
+    }
+
+    /// Whether preparing it looks at files, and so must not be waited for.
+    fn waits_for_files(&self) -> bool {
+        self.changes_files()
     }
 
     /// Lets it leave the sandbox when it runs again.

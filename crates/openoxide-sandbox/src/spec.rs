@@ -20,7 +20,7 @@ const MARKER: &str = "OPENOXIDE_THREAD_ID";
 pub struct CommandSpec {
     /// The program and its arguments. A program without `/` is looked for in the `PATH` of `env`.
     pub argv: Vec<String>,
-    /// The directory it starts in.
+    /// The directory it starts in. In full access it is absolute and without links, or the command is refused.
     pub cwd: PathBuf,
     /// Its whole environment, as [`crate::EnvPolicy::apply`] made it.
     pub env: BTreeMap<OsString, OsString>,

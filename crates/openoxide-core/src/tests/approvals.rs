@@ -269,3 +269,53 @@ async fn no_rule_and_no_person_lets_a_command_reach_a_network_that_is_refused() 
     assert!(refused.contains("the listener has no token"), "{refused}");
     assert!(bench.commands().is_empty());
 }
+
+/// A command in the directory `build`.
+fn in_build(steps: usize) -> Bench {
+    let call = || ("exec_command", serde_json::json!({ "cmd": "make", "workdir": "build" }).to_string());
+    let steps = (0..steps).flat_map(|_| [Say::Calls(vec![call()]), Say::Text("done")]).collect();
+    let bench = Bench::new(steps);
+    for name in ["one", "two"] {
+        std::fs::create_dir(bench.cwd().join(name)).unwrap();
+    }
+    std::os::unix::fs::symlink("one", bench.cwd().join("build")).unwrap();
+    bench
+}
+
+fn directory(request: &crate::ApprovalRequest) -> &std::path::Path {
+    let ApprovalAction::Command { cwd, .. } = &request.action else { panic!("{request:?}") };
+    cwd
+}
+
+#[tokio::test]
+async fn where_a_link_leads_is_asked_and_remembered_and_not_the_link() {
+    let bench = in_build(2);
+    let mut thread = bench.thread(ApprovalPolicy::Untrusted);
+    thread.prompt("go");
+    let request = thread.asked().await;
+    assert_eq!(directory(&request), bench.cwd().join("one"));
+    decide(&thread.thread, request.id, Decision::ApproveForThread).unwrap();
+    thread.ended().await;
+    std::fs::remove_file(bench.cwd().join("build")).unwrap();
+    std::os::unix::fs::symlink("two", bench.cwd().join("build")).unwrap();
+    thread.prompt("go");
+    let request = thread.asked().await;
+    assert_eq!(directory(&request), bench.cwd().join("two"));
+    decide(&thread.thread, request.id, deny(DenialReason::Declined)).unwrap();
+    thread.ended().await;
+    assert_eq!(bench.commands(), ["spawn make"]);
+}
+
+#[tokio::test]
+async fn a_directory_that_is_exchanged_while_it_is_asked_about_is_not_entered() {
+    let bench = in_build(1);
+    let mut thread = bench.thread(ApprovalPolicy::Untrusted);
+    thread.prompt("go");
+    let request = thread.asked().await;
+    std::fs::remove_dir(bench.cwd().join("one")).unwrap();
+    std::os::unix::fs::symlink("two", bench.cwd().join("one")).unwrap();
+    decide(&thread.thread, request.id, Decision::Approve).unwrap();
+    thread.ended().await;
+    assert!(bench.commands().is_empty(), "{:?}", bench.commands());
+    assert!(bench.outputs()[0].contains("leads elsewhere"), "{:?}", bench.outputs());
+}

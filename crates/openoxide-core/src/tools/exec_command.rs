@@ -1,6 +1,6 @@
 //! `exec_command`: one shell command, waited for up to its yield and then left running in the background.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,7 +82,11 @@ impl super::Tool for Tool {
 #[derive(Debug, Clone)]
 struct ExecCommand {
     argv: Vec<String>,
+    /// Where it runs. What the model names may be a link, which [`ExecCommand::find_directory`] follows once, before anybody
+    /// is asked: what is shown, remembered and run is where that leads.
     cwd: PathBuf,
+    /// Whether the model named a directory.
+    names_directory: bool,
     tty: bool,
     wait: Duration,
     max_output_bytes: usize,
@@ -113,6 +117,7 @@ fn parse(env: &ToolEnv, args: &mut Args) -> Result<Box<dyn PreparedCall>, String
     Ok(Box::new(ExecCommand {
         argv: vec![shell.to_owned(), flag.to_owned(), command],
         cwd,
+        names_directory: !workdir.is_empty(),
         tty: args.flag("tty")?,
         wait: Duration::from_millis(wait_ms.clamp(MIN_YIELD_MS, MAX_YIELD_MS)),
         max_output_bytes: args
@@ -142,7 +147,22 @@ fn sign_of_sandbox(text: &str) -> Option<&'static str> {
 
 impl PreparedCall for ExecCommand {
     fn prepare<'a>(&'a mut self, env: &'a ToolEnv) -> BoxFuture<'a, Prepared> {
-        std::future::ready(self.prepared(env)).boxed()
+        async move {
+            match self.find_directory(env).await {
+                Ok(()) => self.prepared(env),
+                Err(why) => Prepared::Refused {
+                    message: format!("The command could not be started: {why}."),
+                    item: self.item(env, None, String::new(), Duration::ZERO, ItemStatus::Failed),
+                    // An earlier call may make it.
+                    later: true,
+                },
+            }
+        }
+        .boxed()
+    }
+
+    fn waits_for_files(&self) -> bool {
+        self.names_directory
     }
 
     fn run(self: Box<Self>, env: ToolEnv, item_id: u64) -> BoxFuture<'static, CallOutcome> {
@@ -159,6 +179,17 @@ impl PreparedCall for ExecCommand {
 }
 
 impl ExecCommand {
+    /// Finds out which directory the model's words lead to.
+    async fn find_directory(&mut self, env: &ToolEnv) -> Result<(), String> {
+        if !self.names_directory {
+            return Ok(());
+        }
+        let named = self.cwd.clone();
+        let found = env.blocking(move |_, _| directory_of(&named)).await;
+        self.cwd = found.unwrap_or_else(|_| Err("its directory does not answer".to_owned()))?;
+        Ok(())
+    }
+
     /// What it shows, and what a person may have to decide.
     fn prepared(&self, env: &ToolEnv) -> Prepared {
         Prepared::Ready {
@@ -270,12 +301,18 @@ struct Place {
     temporary: Option<PathBuf>,
 }
 
+/// Where a path leads that is a directory. Blocks on the disk.
+fn directory_of(path: &Path) -> Result<PathBuf, String> {
+    let found = Workspace::resolve(path).map(|directory| directory.path().to_owned());
+    found.map_err(|_| format!("`workdir` {} is not an existing directory", quote_path(path)))
+}
+
 /// Opens the thread's directory once more and sees to its temporary one, on a thread for that.
 async fn place(env: &ToolEnv, cwd: PathBuf) -> Result<Place, String> {
     let work = move |files: &Files, _: &StopFlag| {
         let workspace = files.hold_directory().map_err(|error| error.told())?;
-        if !cwd.is_dir() {
-            return Err(format!("`workdir` {} is not an existing directory", quote_path(&cwd)));
+        if directory_of(&cwd)? != cwd {
+            return Err(format!("{} leads elsewhere than when the command was prepared", quote_path(&cwd)));
         }
         Ok(Place { workspace, temporary: files.temporary_directory()? })
     };

@@ -391,7 +391,7 @@ impl<'a> Driver<'a> {
             Ok(prepared) => prepared,
             Err(message) => return self.ready.push_back(Input::Prepared(index, tools::refused(call, message))),
         };
-        let waits_for_files = prepared.changes_files();
+        let waits_for_files = prepared.waits_for_files();
         let mut preparing = async move {
             let found = prepared.prepare(&env).await;
             Done::Prepared(index, prepared, found)

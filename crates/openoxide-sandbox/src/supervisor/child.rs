@@ -1,8 +1,10 @@
 //! From fork to exec: what a command is given, and what it is not. All that needs memory is made before the fork.
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString, OsStr, c_char};
 use std::io::PipeWriter;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -10,7 +12,9 @@ use rustix::process::Pid;
 use super::failure::{self, Failure, errno_of};
 use super::listed::Listed;
 use super::{INPUT, exit, signals};
+use crate::SandboxMode;
 use crate::link::{Request, Step};
+use crate::workspace::open_without_links;
 
 /// Where programs are looked for when the command's environment does not say.
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
@@ -97,7 +101,7 @@ fn become_command(
     if let Err(errno) = stdin {
         return Failure::new(Step::Terminal, errno);
     }
-    if let Err(errno) = rustix::process::chdir(request.cwd()) {
+    if let Err(errno) = enter(request) {
         return Failure::new(Step::Directory, errno);
     }
     if let Err(failure) = confine() {
@@ -108,6 +112,16 @@ fn become_command(
     }
     signals::reset();
     Failure::new(Step::Exec, program.exec())
+}
+
+/// Goes to the command's directory. Where nothing confines the command, no link leads there: what somebody was shown and
+/// has approved may have been exchanged since.
+fn enter(request: &Request) -> Result<(), Errno> {
+    if request.confinement.mode != SandboxMode::DangerFullAccess {
+        return rustix::process::chdir(request.cwd());
+    }
+    let directory = open_without_links(Path::new(OsStr::from_bytes(request.cwd().to_bytes())))?;
+    rustix::process::fchdir(directory)
 }
 
 /// Keeps the descriptor of the command's input where there is one, and closes it where none was asked for.
