@@ -131,18 +131,25 @@ pub struct FileDiff {
     pub diff: String,
 }
 
-/// How many bytes the diffs of a result may have beside the whole one.
+/// How many bytes the diffs of single files may have beside the joined one: what that leaves, and half of all at least.
 #[must_use]
 pub fn room_beside(diff: &str) -> usize {
-    DIFF_LIMIT.saturating_sub(diff.len())
+    DIFF_LIMIT.saturating_sub(diff.len()).max(DIFF_LIMIT / 2)
 }
 
-/// Cuts a diff that is too long at a line, and says so.
-pub fn cut_diff(diff: &str) -> String {
-    if diff.len() <= DIFF_LIMIT {
+/// Cuts a diff that is too long beside those of single files, which have `beside` bytes, and says so.
+#[must_use]
+pub fn cut_diff(diff: &str, beside: usize) -> String {
+    cut_to(diff, DIFF_LIMIT.saturating_sub(beside))
+}
+
+/// Cuts a diff to about `limit` bytes, at a line, and says so.
+#[must_use]
+pub fn cut_to(diff: &str, limit: usize) -> String {
+    if diff.len() <= limit {
         return diff.to_owned();
     }
-    let mut end = DIFF_LIMIT;
+    let mut end = limit;
     while !diff.is_char_boundary(end) {
         end -= 1;
     }
@@ -246,9 +253,9 @@ mod tests {
     #[test]
     fn a_long_diff_is_cut_at_a_line_and_says_so() {
         let diff = "+é line of text\n".repeat(5_000);
-        let cut = cut_diff(&diff);
+        let cut = cut_diff(&diff, 0);
         assert!(cut.len() < DIFF_LIMIT + 100);
         assert!(cut.ends_with("are shown]\n"), "{}", &cut[cut.len() - 80..]);
-        assert_eq!(cut_diff("+x\n"), "+x\n");
+        assert_eq!(cut_diff("+x\n", 0), "+x\n");
     }
 }

@@ -5,12 +5,13 @@ use std::time::Instant;
 
 use openoxide_core::{CoreError, FileChange, Thread, TurnId, TurnResult, TurnStatus, quote_path};
 use openoxide_mcp_protocol::{
-    CallStatus, DenialReport, Era, FileDiff, ToolOutput, UsageReport, cut_diff, room_beside, tool_error, tool_result,
+    CallStatus, DenialReport, Era, FileDiff, ToolOutput, UsageReport, cut_diff, cut_to, room_beside, tool_error,
+    tool_result,
 };
 use serde_json::Value;
 
 /// Bytes of diffs that the changes of one patch are shown with.
-const CHANGES_SHOWN: usize = 32 * 1024;
+pub(crate) const CHANGES_SHOWN: usize = 32 * 1024;
 
 /// How a turn that has ended stands, in the wire's words.
 pub(crate) fn status(result: &TurnResult) -> CallStatus {
@@ -30,13 +31,15 @@ pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
         output_tokens: usage.output_tokens,
         reasoning_output_tokens: usage.reasoning_output_tokens,
     };
+    let file_diffs = file_diffs(result);
+    let beside = file_diffs.iter().map(|file| file.diff.len()).sum();
     let output = ToolOutput {
         content: result.content.clone(),
         status: Some(status),
         turn_id: Some(result.turn_id.to_string()),
         files_changed: result.files_changed.iter().map(|path| quote_path(path)).collect(),
-        diff: result.diff.as_deref().map(cut_diff),
-        file_diffs: file_diffs(result),
+        diff: result.diff.as_deref().map(|diff| cut_diff(diff, beside)),
+        file_diffs,
         usage: Some(report(&result.usage)),
         thread_usage: Some(report(&result.thread_usage)),
         duration_ms: Some(result.duration_ms),
@@ -55,26 +58,45 @@ pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
     tool_result(era, &output, status == CallStatus::Failed)
 }
 
-/// The diff of each file by itself, as far as they and the whole one have room together.
+/// The diff of each file by itself: the short ones first, for as long as there is room.
 fn file_diffs(result: &TurnResult) -> Vec<FileDiff> {
     let mut room = room_beside(result.diff.as_deref().unwrap_or_default());
-    let mut fitting = |(path, diff): (&std::path::Path, &str)| {
-        room = room.checked_sub(diff.len())?;
-        Some(FileDiff { path: quote_path(path), diff: diff.to_owned() })
-    };
-    result.file_diffs().into_iter().filter_map(&mut fitting).collect()
+    let diffs = result.file_diffs();
+    let mut by_length: Vec<usize> = (0..diffs.len()).collect();
+    by_length.sort_by_key(|at| diffs[*at].1.len());
+    let mut fitting: Vec<usize> = by_length
+        .into_iter()
+        .map_while(|at| {
+            room = room.checked_sub(diffs[at].1.len())?;
+            Some(at)
+        })
+        .collect();
+    fitting.sort_unstable();
+    let told = fitting.into_iter().map(|at| diffs[at]);
+    told.map(|(path, diff)| FileDiff { path: quote_path(path), diff: diff.to_owned() }).collect()
 }
 
-/// Changes with the diff of each cut where it is long, all of them together to about one diff's length.
-pub(crate) fn with_cut_diffs(changes: &[FileChange]) -> Vec<FileChange> {
-    let mut room = CHANGES_SHOWN;
-    let mut cut = |change: &FileChange| {
-        let fits = change.diff.len() <= room;
-        room = room.saturating_sub(change.diff.len());
-        let left_out = || format!("[left out: the diff has {} bytes]\n", change.diff.len()).into();
-        FileChange { diff: if fits { Arc::clone(&change.diff) } else { left_out() }, ..change.clone() }
+/// Changes with the diff of each cut where it is long, all of them together to about `room` bytes. Short ones are whole and
+/// long ones get an equal part, so that none can be hidden behind another.
+pub(crate) fn with_cut_diffs(changes: &[FileChange], room: usize) -> Vec<FileChange> {
+    let parts = parts_of(&changes.iter().map(|change| change.diff.len()).collect::<Vec<_>>(), room);
+    let cut = |(change, part): (&FileChange, usize)| match change.diff.len() > part {
+        true => FileChange { diff: cut_to(&change.diff, part).into(), ..change.clone() },
+        false => change.clone(),
     };
-    changes.iter().map(&mut cut).collect()
+    changes.iter().zip(parts).map(cut).collect()
+}
+
+/// How much of each of several texts is shown where they have `room` together.
+fn parts_of(lengths: &[usize], mut room: usize) -> Vec<usize> {
+    let mut by_length: Vec<usize> = (0..lengths.len()).collect();
+    by_length.sort_by_key(|at| lengths[*at]);
+    let mut parts = vec![0; lengths.len()];
+    for (done, at) in by_length.into_iter().enumerate() {
+        parts[at] = lengths[at].min(room / (lengths.len() - done));
+        room -= parts[at];
+    }
+    parts
 }
 
 /// The result of a turn that ended, with its diff, which may have to be read from the disk.

@@ -16,6 +16,7 @@ use openoxide_mcp_protocol::{Outcome, RequestId};
 use serde_json::{Value, json};
 
 use crate::calls::Call;
+use crate::output::{CHANGES_SHOWN, with_cut_diffs};
 use crate::{ApprovalStrategy, Server};
 use openoxide_rpc::lock;
 
@@ -213,8 +214,11 @@ pub(crate) fn wording(request: &ApprovalRequest) -> Value {
                     let _ = write!(message, " -> {to}");
                 }
             }
-            let _ = write!(message, "\n\n{}", shown_diff(unified_diff));
-            details["changes"] = json!(crate::output::with_cut_diffs(changes));
+            message.push_str("\n\n");
+            for change in with_cut_diffs(changes, DIFF_SHOWN) {
+                message.push_str(&openoxide_core::visible_lines(&change.diff));
+            }
+            details["changes"] = json!(with_cut_diffs(changes, CHANGES_SHOWN));
             details["diff"] = json!(unified_diff);
         }
         ApprovalAction::UserInput { questions } => {
@@ -235,18 +239,6 @@ pub(crate) fn wording(request: &ApprovalRequest) -> Value {
 
 fn files(count: usize) -> String {
     if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
-}
-
-fn shown_diff(diff: &str) -> String {
-    let mut end = diff.len().min(DIFF_SHOWN);
-    while !diff.is_char_boundary(end) {
-        end -= 1;
-    }
-    let mut shown = openoxide_core::visible_lines(&diff[..end]);
-    if end < diff.len() {
-        let _ = write!(shown, "\n[the diff has {} bytes, {end} are shown]", diff.len());
-    }
-    shown
 }
 
 #[cfg(test)]
@@ -281,16 +273,21 @@ mod tests {
 
     #[test]
     fn a_patch_shows_its_files_and_its_diff() {
-        let changes = vec![FileChange {
-            path: "a.txt".into(),
+        let diff = "--- a/a.txt\n+++ b/b.txt\n".to_owned() + &"+x\n".repeat(50_000);
+        let change = |path: &str, move_to: Option<&str>, diff: &str| FileChange {
+            path: path.into(),
             kind: FileChangeKind::Update,
-            move_to: Some("b.txt".into()),
-            diff: "--- a/a.txt\n+++ b/b.txt\n".into(),
-        }];
-        let diff = "--- a/a.txt\n+++ b/b.txt\n".to_owned() + &"+x\n".repeat(5000);
-        let params = wording(&request(ApprovalAction::Patch { changes, unified_diff: diff }));
+            move_to: move_to.map(Into::into),
+            diff: diff.into(),
+        };
+        let evil = "--- a/evil\n+++ b/evil\n@@ -1 +1 @@\n-a\n+rm -rf /\n";
+        let changes = vec![change("a.txt", Some("b.txt"), &diff), change("/etc/evil", None, evil)];
+        let params = wording(&request(ApprovalAction::Patch { changes, unified_diff: diff + evil }));
         let message = params["message"].as_str().unwrap();
-        assert!(message.contains("change 1 file") && message.contains("update a.txt -> b.txt"), "{message}");
+        assert!(message.contains("change 2 files") && message.contains("update a.txt -> b.txt"), "{message}");
         assert!(message.contains("are shown]") && message.len() < DIFF_SHOWN + 500);
+        // Nothing that is short hides behind what is long.
+        assert!(message.contains("+rm -rf /"), "{message}");
+        assert_eq!(params["_meta"]["openoxide/approval"]["changes"][1]["diff"], evil);
     }
 }

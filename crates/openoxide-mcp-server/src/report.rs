@@ -214,7 +214,7 @@ fn shortened(item: &TurnItem) -> Cow<'_, TurnItem> {
     let output = match &item.kind {
         TurnItemKind::Command { output, .. } if output.len() > OUTPUT_SHOWN => output,
         TurnItemKind::Patch { call_id, changes, status } => {
-            let (call_id, changes) = (call_id.clone(), output::with_cut_diffs(changes));
+            let (call_id, changes) = (call_id.clone(), output::with_cut_diffs(changes, output::CHANGES_SHOWN));
             return Cow::Owned(TurnItem {
                 id: item.id,
                 kind: TurnItemKind::Patch { call_id, changes, status: *status },
