@@ -24,7 +24,14 @@ pub fn missing_capability(message: impl Into<String>, required: Value) -> RpcErr
 
 /// -32022 for `requested`, listing every version served.
 pub fn unsupported_version(requested: &str) -> RpcError {
-    let message = format!("unsupported protocol version {requested:?}");
+    let message = if crate::SUPPORTED_VERSIONS.contains(&requested) {
+        format!(
+            "protocol version {requested:?} is agreed on by initialize; only {} is named by each request",
+            crate::MODERN
+        )
+    } else {
+        format!("unsupported protocol version {requested:?}")
+    };
     RpcError::new(code::UNSUPPORTED_PROTOCOL_VERSION, message)
         .with_data(json!({ "supported": crate::SUPPORTED_VERSIONS, "requested": requested }))
 }

@@ -255,6 +255,7 @@ async fn readiness(State(door): State<Arc<Door>>) -> (StatusCode, &'static str) 
 
 /// Lets a request in and counts its connection for whoever sent it, or says why not.
 fn admit(door: &Door, connection: &Connection, parts: &Parts) -> Result<Principal, Box<Response>> {
+    headers::check_once(&parts.headers)?;
     let principal = door.guard.admit(parts, connection.user())?;
     connection.authenticate(&principal).map_err(guard::too_many_connections)?;
     Ok(principal)

@@ -140,12 +140,16 @@ impl Search<'_> {
         }
         let (mut entries, mut names, mut is_whole) = (0, Vec::new(), true);
         let listed = each_entry(directory.as_fd(), |name, kind| {
+            // Every directory has these two; they are no entries that anybody made.
+            if name == c"." || name == c".." {
+                return true;
+            }
             if entries == self.entries {
                 is_whole = false;
                 return false;
             }
             let is_wanted = match kind {
-                FileType::Directory | FileType::Unknown => name != c"." && name != c"..",
+                FileType::Directory | FileType::Unknown => true,
                 _ => is_protected_name(OsStr::from_bytes(name.to_bytes())),
             };
             if is_wanted {
@@ -336,6 +340,16 @@ mod tests {
             let found = find(&root, directory.as_fd(), std::slice::from_ref(&root), &self.listings);
             found.iter().map(|path| path.strip_prefix(&self.path).unwrap().to_str().unwrap().to_owned()).collect()
         }
+    }
+
+    #[test]
+    fn a_repository_is_found_among_as_many_directories_as_the_bound_says() {
+        let house = House::new();
+        house.git_directory("many/zzz/.git");
+        for number in 0..ENTRIES - 10 {
+            std::fs::create_dir(house.path.join(format!("many/{number}"))).unwrap();
+        }
+        assert_eq!(house.found(), ["many/zzz/.git"]);
     }
 
     #[test]

@@ -20,6 +20,22 @@ pub(super) enum Wire {
     Legacy,
 }
 
+/// 400 where a header that has one value comes more than once: who stands in between may have read another of them.
+pub(super) fn check_once(headers: &HeaderMap) -> Result<(), Box<Response>> {
+    let is_single = |name: &str| {
+        name.starts_with("mcp-")
+            || matches!(name, "authorization" | "last-event-id" | "content-type" | "origin" | "host")
+    };
+    let twice = headers.keys().find(|name| is_single(name.as_str()) && headers.get_all(*name).iter().count() > 1);
+    match twice {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("the header {name} comes more than once; send it once");
+            Err(Box::new(refusal(StatusCode::BAD_REQUEST, &WireError::invalid_request(message))))
+        }
+    }
+}
+
 /// 415 and 406: a POST is JSON, and takes JSON and event streams.
 pub(super) fn check_post(headers: &HeaderMap) -> Result<(), Box<Response>> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -207,6 +223,20 @@ mod tests {
         }
         let list = modern("tools/list", "");
         assert_eq!(wire_of(&headers(&[version, ("mcp-method", "tools/list")]), &list).unwrap(), Wire::Modern);
+    }
+
+    #[test]
+    fn what_has_one_value_comes_once() {
+        for name in ["mcp-name", "mcp-method", "mcp-protocol-version", "mcp-session-id", "mcp-param-x", "authorization"]
+        {
+            let mut twice = headers(&[(name, "one"), ("accept", "a")]);
+            assert!(check_once(&twice).is_ok(), "{name}");
+            twice.append(name, HeaderValue::from_static("two"));
+            assert_eq!(check_once(&twice).unwrap_err().status(), StatusCode::BAD_REQUEST, "{name}");
+        }
+        let mut accept = headers(&[("accept", "application/json")]);
+        accept.append("accept", HeaderValue::from_static("text/event-stream"));
+        assert!(check_once(&accept).is_ok());
     }
 
     #[test]

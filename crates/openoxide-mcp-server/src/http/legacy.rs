@@ -89,6 +89,11 @@ fn session_of(door: &Door, principal: &Principal, headers: &HeaderMap) -> Result
     })
 }
 
+/// Whether a request without a body says that it is of the modern era.
+fn is_modern(headers: &HeaderMap) -> bool {
+    headers.get("mcp-protocol-version").is_some_and(|version| version == openoxide_mcp_protocol::MODERN)
+}
+
 /// Answers a GET: the stream of what belongs to no request, or one that broke off.
 pub(super) fn answer_get(
     door: &Arc<Door>,
@@ -96,7 +101,7 @@ pub(super) fn answer_get(
     principal: &Principal,
     headers: &HeaderMap,
 ) -> Response {
-    if headers.get("mcp-protocol-version").is_some_and(|version| version == openoxide_mcp_protocol::MODERN) {
+    if is_modern(headers) {
         return not_allowed(&Method::GET, "this version has no stream beside those of its requests");
     }
     if let Err(refused) = headers::check_accept(headers, &["text/event-stream"]) {
@@ -125,6 +130,9 @@ pub(super) fn answer_get(
 
 /// Answers a DELETE: ends a session.
 pub(super) fn answer_delete(door: &Arc<Door>, principal: &Principal, headers: &HeaderMap) -> Response {
+    if is_modern(headers) {
+        return not_allowed(&Method::DELETE, "this version has no sessions");
+    }
     match session_of(door, principal, headers) {
         Ok(session) => {
             door.sessions.remove(&session);
