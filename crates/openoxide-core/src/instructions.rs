@@ -76,26 +76,45 @@ pub(crate) fn summary_message(summary: &str) -> String {
     )
 }
 
-/// Whether a message of the user's role begins as a note does. Only the first format of rollouts has to ask: a person may
-/// begin so as well.
-pub(crate) fn begins_as_note(text: &str) -> bool {
-    [
-        SUMMARY_BEGIN,
-        UNDONE_BEGIN,
-        "<environment_context>",
-        "# AGENTS.md instructions for ",
-        "<turn_interrupted>",
-        "<directory_remade>",
-        "<picture_removed>",
-        MOVED_BEGIN,
-    ]
-    .iter()
-    .any(|begin| text.starts_with(begin))
+/// Whether a message of the user's role has the shape of a note, from its beginning to its end. Only the first format of
+/// rollouts has to ask: a person may write such a thing as well.
+pub(crate) fn has_the_shape_of_a_note(text: &str) -> bool {
+    let has_documents = text.starts_with("# AGENTS.md instructions for ") && text.contains("\n\n<INSTRUCTIONS>\n");
+    has_documents
+        || [SUMMARY_BEGIN, UNDONE_BEGIN, MOVED_BEGIN]
+            .into_iter()
+            .chain(["<environment_context>\n", "<turn_interrupted>\n", "<directory_remade>\n", "<picture_removed>\n"])
+            .any(|begin| {
+                let end = format!("\n</{}", begin.trim_start_matches('<').trim_end());
+                text.starts_with(begin) && text.trim_end().ends_with(&end)
+            })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_only_begins_as_a_note_is_none() {
+        let to = std::path::Path::new("/w");
+        for note in [
+            summary_message("s"),
+            undone_note(&["a".into()]),
+            moved_note(to),
+            interrupted_note("why"),
+            CRASHED_NOTE.to_owned(),
+            REMADE_NOTE.to_owned(),
+            PICTURE_NOTE.to_owned(),
+            "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>".to_owned(),
+            "# AGENTS.md instructions for /w\n\n<INSTRUCTIONS>\nuse tabs\n</INSTRUCTIONS>".to_owned(),
+        ] {
+            assert!(has_the_shape_of_a_note(&note), "{note}");
+        }
+        for said in ["# AGENTS.md instructions for fun: go", "<environment_context> second", "<turn_interrupted>\nwhy?"]
+        {
+            assert!(!has_the_shape_of_a_note(said), "{said}");
+        }
+    }
 
     #[test]
     fn the_standing_text_stays_short() {

@@ -111,12 +111,12 @@ pub enum RolloutItem {
 }
 
 impl RolloutItem {
-    /// Tells what the agent itself has said from what a person has, in lines of the first format: only its beginning does
-    /// so there.
+    /// Tells what the agent itself has said from what a person has, in lines of the first format: only its shape does so
+    /// there.
     fn tell_notes(&mut self) {
         let tell = |item: &mut Arc<HistoryItem>| {
             if let HistoryItem::Message { role: Role::User, text } = &**item
-                && crate::instructions::begins_as_note(text)
+                && crate::instructions::has_the_shape_of_a_note(text)
             {
                 *item = Arc::new(HistoryItem::Note { text: text.clone() });
             }
@@ -384,12 +384,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_of_the_first_format_are_told_by_their_beginning_and_later_ones_are_not() {
-        let text = "# AGENTS.md instructions for the build are wrong";
+    fn notes_of_the_first_format_are_told_by_their_shape_and_later_ones_are_not() {
+        let text = "<turn_interrupted>\nwhy\n</turn_interrupted>";
         let said = HistoryItem::Message { role: Role::User, text: text.to_owned() };
         let line = RolloutLine::now(RolloutItem::ResponseItem(Arc::new(said)));
         let written = serde_json::to_string(&line).unwrap();
-        assert_eq!(serde_json::from_str::<RolloutLine>(&written).unwrap(), line, "a person may begin so");
+        assert_eq!(serde_json::from_str::<RolloutLine>(&written).unwrap(), line, "a person may say so");
         let first_format = written.replace("\"format\":2,", "");
         assert_ne!(first_format, written);
         let old: RolloutLine = serde_json::from_str(&first_format).unwrap();
