@@ -42,6 +42,8 @@ mod result;
 pub mod tasks;
 #[cfg(feature = "agent")]
 pub mod tools;
+#[cfg(feature = "agent")]
+mod unique;
 
 #[cfg(feature = "agent")]
 pub use era::{ClientFacts, LogLevel, RequestMeta, TraceContext, supports_form_elicitation};
@@ -63,3 +65,6 @@ pub use result::{
 pub use revision::{Cacheable, Era, LEGACY_LATEST, MODERN, SUPPORTED_VERSIONS, meta_keys, negotiate_legacy};
 #[cfg(feature = "agent")]
 pub use rmcp::model::{ClientCapabilities, Implementation, ProgressToken, ProtocolVersion, Resource, Tool};
+
+#[cfg(feature = "agent")]
+pub use unique::parse_unique;

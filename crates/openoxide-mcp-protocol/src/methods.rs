@@ -42,6 +42,7 @@ pub struct CallToolParams {
     /// Its arguments; absent means none.
     pub arguments: Option<Box<RawValue>>,
     /// Answers to the questions of an `input_required` result (2026-07-28).
+    #[serde(default, deserialize_with = "crate::unique::unique_object")]
     pub input_responses: Option<serde_json::Map<String, serde_json::Value>>,
     /// The state that came with the questions.
     pub request_state: Option<String>,

@@ -130,7 +130,13 @@ pub struct UpdateTaskParams {
     /// The task.
     pub task_id: String,
     /// Answers by the keys of their questions.
+    #[serde(deserialize_with = "unique_responses")]
     pub input_responses: Map<String, Value>,
+}
+
+fn unique_responses<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Map<String, Value>, D::Error> {
+    let object = crate::unique::unique_object(deserializer)?;
+    object.ok_or_else(|| serde::de::Error::custom("inputResponses is null; it is an object of answers"))
 }
 
 /// -32021: what was asked for is for clients that declare the extension.

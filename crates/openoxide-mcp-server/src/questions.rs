@@ -12,7 +12,7 @@ use openoxide_core::{
     UserQuestion, quote_path,
 };
 use openoxide_mcp_protocol::approval_form::{self, Answer, Field, Refusal};
-use openoxide_mcp_protocol::{Outcome, RequestId};
+use openoxide_mcp_protocol::{Outcome, RequestId, parse_unique};
 use serde_json::{Value, json};
 
 use crate::calls::Call;
@@ -61,7 +61,7 @@ impl Questions {
         match outcome {
             // What is no JSON after all is no answer either.
             Outcome::Result(result) => {
-                let answer = serde_json::from_str(result.get()).unwrap_or(Value::Null);
+                let answer = parse_unique(result.get()).unwrap_or(Value::Null);
                 settle_by_answer(&question.thread, question.approval, &answer, by);
             }
             Outcome::Error(error) => {

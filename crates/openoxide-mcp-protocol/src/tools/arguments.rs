@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::ToolCallError;
 use super::choices::vocabulary;
 use super::schema::ToolSet;
+use crate::parse_unique;
 use crate::schema::enum_words;
 
 /// The refusal of `tool`'s arguments for the reason `message` gives.
@@ -23,7 +24,7 @@ pub(super) fn read<T: DeserializeOwned>(
     arguments: Option<&RawValue>,
 ) -> Result<T, ToolCallError> {
     let text = arguments.map_or("{}", RawValue::get);
-    let given: Value = match serde_json::from_str(text) {
+    let given: Value = match parse_unique(text) {
         Ok(given) => given,
         Err(error) => return bad(tool, &error.to_string()),
     };
