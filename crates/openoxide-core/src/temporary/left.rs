@@ -86,6 +86,15 @@ impl Note {
     }
 }
 
+/// Removes a note that its server was killed over while it wrote it. The directory was not made yet.
+fn forget_torn(note: &Path) {
+    let pid = note.extension().and_then(OsStr::to_str).and_then(|pid| pid.parse().ok());
+    if pid.is_some_and(|pid| ProcessId::of(pid).is_none()) {
+        // What cannot be removed is looked at again by the next start.
+        let _ = fs::remove_file(note);
+    }
+}
+
 /// Removes a directory of ours. Links are removed and not followed.
 fn remove(place: &Path) -> io::Result<()> {
     match is_ours(place) {
@@ -100,7 +109,14 @@ fn remove(place: &Path) -> io::Result<()> {
 /// on in a thread, because there may be much. What that does not come to is done by the next start.
 pub(crate) fn sweep(surroundings: &Surroundings) -> Option<std::thread::JoinHandle<()>> {
     let entries = fs::read_dir(directory(surroundings)?).ok()?;
-    let notes: Vec<Note> = entries.flatten().filter_map(|entry| Note::read(entry.path())).collect();
+    let read = |path: PathBuf| {
+        let note = Note::read(path.clone());
+        if note.is_none() {
+            forget_torn(&path);
+        }
+        note
+    };
+    let notes: Vec<Note> = entries.flatten().filter_map(|entry| read(entry.path())).collect();
     let (left, used): (Vec<_>, Vec<_>) = notes.into_iter().partition(|note| note.life == Life::Ended);
     let mut aside = Vec::new();
     for note in left {
@@ -162,6 +178,12 @@ mod tests {
             fs::write(notes.join(format!("{id}.1")), format!("{server}\n{}", place.display())).unwrap();
         }
 
+        fn torn_note(&self, pid: u32) {
+            let notes = directory(&self.surroundings).unwrap();
+            fs::create_dir_all(&notes).unwrap();
+            fs::write(notes.join(format!("{}.{pid}", ThreadId::new())), "").unwrap();
+        }
+
         fn sweep(&self) {
             sweep(&self.surroundings).into_iter().for_each(|thread| thread.join().unwrap());
         }
@@ -169,6 +191,15 @@ mod tests {
         fn notes(&self) -> usize {
             fs::read_dir(directory(&self.surroundings).unwrap()).unwrap().count()
         }
+    }
+
+    #[test]
+    fn a_note_that_was_not_finished_goes_unless_its_server_may_still_be_at_it() {
+        let bench = Bench::new();
+        bench.torn_note(u32::try_from(i32::MAX).unwrap());
+        bench.torn_note(std::process::id());
+        bench.sweep();
+        assert_eq!(bench.notes(), 1);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use openoxide_display::quote_path;
 use openoxide_llm::ToolSpec;
-use openoxide_sandbox::{ExitStatus, SandboxMode, WaitOutcome, Workspace};
+use openoxide_sandbox::{ExitStatus, SandboxMode, WaitOutcome, Workspace, WorkspaceError};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -20,7 +20,7 @@ use super::{PreparedCall, ToolAccess, ToolEnv, apply_patch};
 use crate::approvals::Question;
 use crate::runner::Running;
 use crate::turn::step::{CallOutcome, Prepared, ToolCall};
-use crate::{ApprovalAction, ApprovalPolicy, ItemStatus, Request, RuleDecision, TurnItemKind, decide};
+use crate::{ApprovalAction, ApprovalPolicy, CoreError, ItemStatus, Request, RuleDecision, TurnItemKind, decide};
 
 /// Its name.
 const NAME: &str = "exec_command";
@@ -116,8 +116,9 @@ fn parse(env: &ToolEnv, args: &mut Args) -> Result<Box<dyn PreparedCall>, String
     let limit = env.output_limit();
     Ok(Box::new(ExecCommand {
         argv: vec![shell.to_owned(), flag.to_owned(), command],
+        // The thread's own is held, and has no link in it.
+        names_directory: cwd != env.cwd(),
         cwd,
-        names_directory: !workdir.is_empty(),
         tty: args.flag("tty")?,
         wait: Duration::from_millis(wait_ms.clamp(MIN_YIELD_MS, MAX_YIELD_MS)),
         max_output_bytes: args
@@ -303,15 +304,21 @@ struct Place {
 
 /// Where a path leads that is a directory. Blocks on the disk.
 fn directory_of(path: &Path) -> Result<PathBuf, String> {
-    let found = Workspace::resolve(path).map(|directory| directory.path().to_owned());
-    found.map_err(|_| format!("`workdir` {} is not an existing directory", quote_path(path)))
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    Workspace::resolve(path).map(|directory| directory.path().to_owned()).map_err(|error| match error {
+        WorkspaceError::Unusable { source, .. } if matches!(source.kind(), NotADirectory | NotFound) => {
+            format!("`workdir` {} is not an existing directory", quote_path(path))
+        }
+        WorkspaceError::Unusable { path, source } => CoreError::CwdUnusable { path, source }.told(),
+        other => format!("`workdir` {}: {other}", quote_path(path)),
+    })
 }
 
 /// Opens the thread's directory once more and sees to its temporary one, on a thread for that.
 async fn place(env: &ToolEnv, cwd: PathBuf) -> Result<Place, String> {
     let work = move |files: &Files, _: &StopFlag| {
         let workspace = files.hold_directory().map_err(|error| error.told())?;
-        if directory_of(&cwd)? != cwd {
+        if cwd != workspace.path() && directory_of(&cwd)? != cwd {
             return Err(format!("{} leads elsewhere than when the command was prepared", quote_path(&cwd)));
         }
         Ok(Place { workspace, temporary: files.temporary_directory()? })
