@@ -37,6 +37,21 @@ async fn a_missing_command_is_named() {
 }
 
 #[tokio::test]
+async fn in_full_access_no_link_leads_to_the_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().canonicalize().unwrap();
+    std::fs::create_dir_all(base.join("real/inner")).unwrap();
+    std::os::unix::fs::symlink("real", base.join("link")).unwrap();
+    for through in ["link", "link/inner"] {
+        let mut spec = script("touch entered");
+        spec.cwd = base.join(through);
+        let error = launcher().spawn(spec).await.unwrap_err();
+        assert!(matches!(&error, SandboxError::Cwd { path, .. } if *path == base.join(through)), "{error}");
+    }
+    assert!(!base.join("real/entered").exists() && !base.join("real/inner/entered").exists());
+}
+
+#[tokio::test]
 async fn a_missing_directory_is_named() {
     let mut spec = spec(&["true"]);
     spec.cwd = "/no/such/directory".into();
