@@ -3,8 +3,6 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::sinks::Lossy;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
@@ -15,11 +13,12 @@ use serde_json::json;
 
 use super::args::Args;
 use super::output::StopFlag;
-use super::{PreparedCall, ToolAccess, ToolEnv, reading, ready};
+use super::reading::{self, ReadingCall};
+use super::{PreparedCall, ToolAccess, ToolEnv};
 use crate::diff::relative;
 use crate::files::walk::{Choice, Walk};
 use crate::files::{FileView, Opened, OpenedDirectory, OpenedFile, repository};
-use crate::turn::step::{CallOutcome, Prepared, ToolCall};
+use crate::turn::step::ToolCall;
 
 /// Its name.
 const NAME: &str = "grep";
@@ -87,44 +86,15 @@ struct Grep {
     max_results: u64,
 }
 
-impl PreparedCall for Grep {
-    fn prepare<'a>(&'a mut self, env: &'a ToolEnv) -> BoxFuture<'a, Prepared> {
-        ready(env, NAME, self.summary())
-    }
+impl ReadingCall for Grep {
+    const NAME: &'static str = NAME;
 
-    fn run(self: Box<Self>, env: ToolEnv, _: u64) -> BoxFuture<'static, CallOutcome> {
-        let summary = self.summary();
-        reading::run(env, NAME, summary, move |view, stop| self.search(view, stop)).boxed()
-    }
-
-    fn again(&self) -> Box<dyn PreparedCall> {
-        Box::new(self.clone())
-    }
-}
-
-impl Grep {
-    /// Understands a call.
-    fn new(env: &ToolEnv, args: &mut Args) -> Result<Self, String> {
-        let pattern = args.text("pattern")?;
-        let shown =
-            args.optional_text("path")?.filter(|path| !path.trim().is_empty()).unwrap_or_else(|| ".".to_owned());
-        Ok(Self {
-            pattern,
-            path: env.resolve(&shown),
-            shown,
-            root: env.cwd().to_owned(),
-            include: args.optional_text("include")?.filter(|glob| !glob.trim().is_empty()),
-            max_results: args.optional_number("max_results")?.unwrap_or(DEFAULT_RESULTS).clamp(1, MAX_RESULTS),
-        })
-    }
-
-    /// What it shows.
     fn summary(&self) -> String {
         format!("searching for {}", openoxide_display::visible_text(&self.pattern))
     }
 
     /// Searches, until there are enough results, nobody waits for them, or the time is over.
-    fn search(&self, view: &FileView, stop: &StopFlag) -> Result<String, String> {
+    fn read(&self, view: &FileView, stop: &StopFlag) -> Result<String, String> {
         let matcher = RegexMatcherBuilder::new()
             .line_terminator(Some(b'\n'))
             .build(&self.pattern)
@@ -153,6 +123,23 @@ impl Grep {
         search.name("not used as an ignore file, because it is no small regular file", unused);
         search.name("not searched whole, because it is too large or too deep", cut);
         Ok(search.into_text())
+    }
+}
+
+impl Grep {
+    /// Understands a call.
+    fn new(env: &ToolEnv, args: &mut Args) -> Result<Self, String> {
+        let pattern = args.text("pattern")?;
+        let shown =
+            args.optional_text("path")?.filter(|path| !path.trim().is_empty()).unwrap_or_else(|| ".".to_owned());
+        Ok(Self {
+            pattern,
+            path: env.resolve(&shown),
+            shown,
+            root: env.cwd().to_owned(),
+            include: args.optional_text("include")?.filter(|glob| !glob.trim().is_empty()),
+            max_results: args.optional_number("max_results")?.unwrap_or(DEFAULT_RESULTS).clamp(1, MAX_RESULTS),
+        })
     }
 
     fn overrides(&self, root: &Path) -> Result<Option<ignore::overrides::Override>, String> {
@@ -286,7 +273,7 @@ mod tests {
         let root = view.workspace().path().to_owned();
         let (pattern, include) = (pattern.into(), include.map(Into::into));
         Grep { pattern, shown: ".".into(), path: root.join("."), root, include, max_results }
-            .search(&view, &StopFlag::default())
+            .read(&view, &StopFlag::default())
     }
 
     #[test]
@@ -342,6 +329,6 @@ mod tests {
             include: None,
             max_results: 1,
         };
-        assert!(grep.search(&view, &stop).unwrap().starts_with("[stopped after"));
+        assert!(grep.read(&view, &stop).unwrap().starts_with("[stopped after"));
     }
 }

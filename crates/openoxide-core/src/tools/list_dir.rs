@@ -2,17 +2,16 @@
 
 use std::path::PathBuf;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use openoxide_display::quote_path;
 use openoxide_llm::ToolSpec;
 use serde_json::json;
 
 use super::args::Args;
 use super::output::StopFlag;
-use super::{PreparedCall, ToolAccess, ToolEnv, reading, ready};
+use super::reading::{self, ReadingCall};
+use super::{PreparedCall, ToolAccess, ToolEnv};
 use crate::files::{EntryKind, FileView, OpenError, Opened, OpenedDirectory};
-use crate::turn::step::{CallOutcome, Prepared, ToolCall};
+use crate::turn::step::ToolCall;
 
 /// Its name.
 const NAME: &str = "list_dir";
@@ -69,40 +68,13 @@ struct ListDir {
     max_entries: u64,
 }
 
-impl PreparedCall for ListDir {
-    fn prepare<'a>(&'a mut self, env: &'a ToolEnv) -> BoxFuture<'a, Prepared> {
-        ready(env, NAME, self.summary())
-    }
+impl ReadingCall for ListDir {
+    const NAME: &'static str = NAME;
 
-    fn run(self: Box<Self>, env: ToolEnv, _: u64) -> BoxFuture<'static, CallOutcome> {
-        let summary = self.summary();
-        reading::run(env, NAME, summary, move |view, stop| self.read(view, stop)).boxed()
-    }
-
-    fn again(&self) -> Box<dyn PreparedCall> {
-        Box::new(self.clone())
-    }
-}
-
-impl ListDir {
-    /// Understands a call.
-    fn new(env: &ToolEnv, args: &mut Args) -> Result<Self, String> {
-        let shown =
-            args.optional_text("path")?.filter(|path| !path.trim().is_empty()).unwrap_or_else(|| ".".to_owned());
-        Ok(Self {
-            path: env.resolve(&shown),
-            shown,
-            depth: args.optional_number("depth")?.unwrap_or(DEFAULT_DEPTH).clamp(1, MAX_DEPTH),
-            max_entries: args.optional_number("max_entries")?.unwrap_or(DEFAULT_ENTRIES).clamp(1, MAX_ENTRIES),
-        })
-    }
-
-    /// What it shows.
     fn summary(&self) -> String {
         format!("listing {}", self.shown)
     }
 
-    /// Lists.
     fn read(&self, view: &FileView, stop: &StopFlag) -> Result<String, String> {
         let root = view.open_directory(&self.path).map_err(|error| match error {
             OpenError::NotFound => format!("There is no directory {}.", self.shown),
@@ -124,6 +96,20 @@ impl ListDir {
             text.push_str("[the directory is empty]\n");
         }
         Ok(text)
+    }
+}
+
+impl ListDir {
+    /// Understands a call.
+    fn new(env: &ToolEnv, args: &mut Args) -> Result<Self, String> {
+        let shown =
+            args.optional_text("path")?.filter(|path| !path.trim().is_empty()).unwrap_or_else(|| ".".to_owned());
+        Ok(Self {
+            path: env.resolve(&shown),
+            shown,
+            depth: args.optional_number("depth")?.unwrap_or(DEFAULT_DEPTH).clamp(1, MAX_DEPTH),
+            max_entries: args.optional_number("max_entries")?.unwrap_or(DEFAULT_ENTRIES).clamp(1, MAX_ENTRIES),
+        })
     }
 }
 

@@ -3,16 +3,15 @@
 use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use openoxide_llm::ToolSpec;
 use serde_json::json;
 
 use super::args::Args;
-use super::reading::refusal;
-use super::{PreparedCall, ToolAccess, ToolEnv, reading, ready};
+use super::output::StopFlag;
+use super::reading::{ReadingCall, refusal};
+use super::{PreparedCall, ToolAccess, ToolEnv};
 use crate::files::{FileView, OpenError};
-use crate::turn::step::{CallOutcome, Prepared, ToolCall};
+use crate::turn::step::ToolCall;
 
 /// Its name.
 const NAME: &str = "read_file";
@@ -72,18 +71,24 @@ struct ReadFile {
     max_bytes: usize,
 }
 
-impl PreparedCall for ReadFile {
-    fn prepare<'a>(&'a mut self, env: &'a ToolEnv) -> BoxFuture<'a, Prepared> {
-        ready(env, NAME, self.summary())
+impl ReadingCall for ReadFile {
+    const NAME: &'static str = NAME;
+
+    fn summary(&self) -> String {
+        format!("reading {}", self.shown)
     }
 
-    fn run(self: Box<Self>, env: ToolEnv, _: u64) -> BoxFuture<'static, CallOutcome> {
-        let summary = self.summary();
-        reading::run(env, NAME, summary, move |view, _| self.read(view)).boxed()
-    }
-
-    fn again(&self) -> Box<dyn PreparedCall> {
-        Box::new(self.clone())
+    fn read(&self, view: &FileView, _: &StopFlag) -> Result<String, String> {
+        let failed = |error: io::Error| format!("{} cannot be read: {error}.", self.shown);
+        let file = view.open_file(&self.path).map_err(|error| match error {
+            OpenError::IsDirectory => format!("{} is a directory; use `list_dir`.", self.shown),
+            error => refusal(&self.shown, error),
+        })?;
+        let mut reader = BufReader::with_capacity(PROBE_BYTES, file.file());
+        if reader.fill_buf().map_err(failed)?.contains(&0) {
+            return Err(format!("{} is not text; it has {} bytes.", self.shown, file.len()));
+        }
+        self.read_lines(&mut reader).map_err(failed)
     }
 }
 
@@ -100,25 +105,6 @@ impl ReadFile {
             return Err("`limit` must be at least 1.".to_owned());
         }
         Ok(Self { path: env.resolve(&shown), shown, offset, limit, max_bytes: env.output_limit() })
-    }
-
-    /// What it shows.
-    fn summary(&self) -> String {
-        format!("reading {}", self.shown)
-    }
-
-    /// Reads.
-    fn read(&self, view: &FileView) -> Result<String, String> {
-        let failed = |error: io::Error| format!("{} cannot be read: {error}.", self.shown);
-        let file = view.open_file(&self.path).map_err(|error| match error {
-            OpenError::IsDirectory => format!("{} is a directory; use `list_dir`.", self.shown),
-            error => refusal(&self.shown, error),
-        })?;
-        let mut reader = BufReader::with_capacity(PROBE_BYTES, file.file());
-        if reader.fill_buf().map_err(failed)?.contains(&0) {
-            return Err(format!("{} is not text; it has {} bytes.", self.shown, file.len()));
-        }
-        self.read_lines(&mut reader).map_err(failed)
     }
 
     fn read_lines(&self, reader: &mut impl BufRead) -> io::Result<String> {
@@ -192,7 +178,7 @@ mod tests {
         let path = directory.path().join("f");
         std::fs::write(&path, content).unwrap();
         let view = reading::tests::view(directory.path(), &[]);
-        ReadFile { shown: "f".into(), path, offset, limit, max_bytes }.read(&view)
+        ReadFile { shown: "f".into(), path, offset, limit, max_bytes }.read(&view, &StopFlag::default())
     }
 
     #[test]
@@ -209,7 +195,7 @@ mod tests {
         assert_eq!(read(b"\x7fELF\0\0", 1, 2, 1000).unwrap_err(), "f is not text; it has 6 bytes.");
         let missing = ReadFile { shown: "x".into(), path: "/nowhere/x".into(), offset: 1, limit: 1, max_bytes: 9 };
         let view = reading::tests::view(Path::new("/"), &[]);
-        assert_eq!(missing.read(&view).unwrap_err(), "There is no file x.");
+        assert_eq!(missing.read(&view, &StopFlag::default()).unwrap_err(), "There is no file x.");
     }
 
     #[test]

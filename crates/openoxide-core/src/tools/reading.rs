@@ -5,13 +5,15 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::time::{Instant, timeout};
 
-use super::ToolEnv;
 use super::output::{StopFlag, truncate};
+use super::{PreparedCall, ToolEnv, ready};
 use crate::directory::Reader;
 use crate::files::{FileView, OpenError};
-use crate::turn::step::CallOutcome;
+use crate::turn::step::{CallOutcome, Prepared};
 use crate::{ItemStatus, Thread};
 
 /// The longest that one reading tool works. It then answers with what it has.
@@ -53,22 +55,42 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Runs a reading tool. The work gets what the thread may read, and says in a sentence what is wrong.
-pub(super) async fn run(
-    env: ToolEnv,
-    name: &'static str,
-    summary: String,
-    work: impl FnOnce(&FileView, &StopFlag) -> Result<String, String> + Send + 'static,
-) -> CallOutcome {
-    let limit = env.output_limit();
-    let (text, status) = match with_view(&env, name, Reader::Tool, work).await {
-        Ok(text) => (text, ItemStatus::Completed),
-        Err(text) => (text, ItemStatus::Failed),
-    };
-    CallOutcome::plain(truncate(&text, limit), env.tool_item(name, summary, status))
+/// A call that reads files and answers with text.
+pub(super) trait ReadingCall: Clone + Send + 'static {
+    /// The tool's name.
+    const NAME: &'static str;
+
+    /// What the call shows.
+    fn summary(&self) -> String;
+
+    /// Reads what the thread may read, or says in a sentence what is wrong. Blocks on the disk, until the flag is raised.
+    fn read(&self, view: &FileView, stop: &StopFlag) -> Result<String, String>;
 }
 
-/// The same, for work that gives something else than text.
+impl<C: ReadingCall> PreparedCall for C {
+    fn prepare<'a>(&'a mut self, env: &'a ToolEnv) -> BoxFuture<'a, Prepared> {
+        ready(env, C::NAME, self.summary())
+    }
+
+    fn run(self: Box<Self>, env: ToolEnv, _: u64) -> BoxFuture<'static, CallOutcome> {
+        async move {
+            let (limit, summary) = (env.output_limit(), self.summary());
+            let read = with_view(&env, C::NAME, Reader::Tool, move |view, stop| self.read(view, stop)).await;
+            let (text, status) = match read {
+                Ok(text) => (text, ItemStatus::Completed),
+                Err(text) => (text, ItemStatus::Failed),
+            };
+            CallOutcome::plain(truncate(&text, limit), env.tool_item(C::NAME, summary, status))
+        }
+        .boxed()
+    }
+
+    fn again(&self) -> Box<dyn PreparedCall> {
+        Box::new(self.clone())
+    }
+}
+
+/// Runs work over what a thread may read. The work says in a sentence what is wrong.
 pub(super) async fn with_view<T: Send + 'static>(
     env: &ToolEnv,
     name: &str,
