@@ -8,12 +8,13 @@ mod support;
 #[path = "support/turns.rs"]
 mod turns;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
+use support::listener::address_of;
 use support::{PATIENCE, eventually, openoxide};
 use turns::{LONG, Model};
 
@@ -46,13 +47,7 @@ impl Listener {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = String::new();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        stderr.read_line(&mut said).unwrap();
-        // Whatever else is said goes nowhere; the pipe must not fill.
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-        let address = said.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or(&said);
-        let address = address.parse().unwrap_or_else(|_| panic!("no address in {said:?}"));
+        let address = address_of(&mut child);
         Self { child, address, work: tempfile::tempdir().unwrap(), _home: home }
     }
 

@@ -6,13 +6,14 @@
 
 mod support;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use support::listener::address_of;
 use support::{PATIENCE, eventually, openoxide};
 
 /// From the call to the signal, in milliseconds.
@@ -45,13 +46,7 @@ impl Listener {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = String::new();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        stderr.read_line(&mut said).unwrap();
-        // Whatever else is said goes nowhere; the pipe must not fill.
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-        let address = said.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or(&said);
-        let address = address.parse().unwrap_or_else(|_| panic!("no address in {said:?}"));
+        let address = address_of(&mut child);
         Self { child, address }
     }
 

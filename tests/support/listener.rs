@@ -48,13 +48,7 @@ impl Listener {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = String::new();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        stderr.read_line(&mut said).unwrap();
-        // Whatever else is said goes nowhere; the pipe must not fill.
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-        let address = said.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or(&said);
-        let address = address.parse().unwrap_or_else(|_| panic!("no address in {said:?}"));
+        let address = address_of(&mut child);
         Self { child, address, home }
     }
 
@@ -82,6 +76,17 @@ impl Drop for Listener {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Where a server that was just started listens, as the first line on its standard error says.
+pub(crate) fn address_of(server: &mut Child) -> SocketAddr {
+    let mut said = String::new();
+    let mut stderr = BufReader::new(server.stderr.take().unwrap());
+    stderr.read_line(&mut said).unwrap();
+    // Whatever else is said goes nowhere; the pipe must not fill.
+    std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+    let address = said.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or(&said);
+    address.parse().unwrap_or_else(|_| panic!("no address in {said:?}"))
 }
 
 /// The token of a caller.
