@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use super::args::Args;
 use super::exec_command::{CAPTURE_LIMIT, exit_line, follow, report};
 use super::output::{Capture, bytes_of};
+use super::{CallOutcome, Prepared, ToolCall};
 use super::{PreparedCall, ToolAccess, ToolEnv};
-use crate::approvals::Question;
-use crate::turn::step::{CallOutcome, Prepared, ToolCall};
+use crate::rules::approvals::Question;
 use crate::{ApprovalAction, ItemStatus, TurnItemKind};
 
 /// Its name.
@@ -49,7 +49,7 @@ fn spec() -> ToolSpec {
 /// See the module.
 pub(super) struct Tool;
 
-impl super::Tool for Tool {
+impl super::tool::Tool for Tool {
     fn spec(&self) -> ToolSpec {
         spec()
     }

@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use openoxide_llm::HistoryItem;
 
-use super::super::step::{Action, CallIndex, CallOutcome, Prepared, ToolCall, refused_item, with_status};
-use super::{Actions, Phase, TurnState};
-use crate::approvals::{self, Question, RememberedApproval};
+use super::super::step::{Action, CallIndex, with_status};
+use super::data::{Actions, Phase, Stage, TurnState};
+use crate::rules::approvals;
+use crate::tools::call::refused_item;
+use crate::tools::{CallOutcome, Prepared};
 use crate::{
     ApprovalAction, Decider, Decision, Denial, DenialReason, Event, Interruption, ItemStatus, RuleDecision, TurnItem,
     TurnItemKind, TurnStatus, Verdict,
@@ -19,53 +21,6 @@ use crate::{
 
 fn completed(item: TurnItemKind) -> TurnItemKind {
     with_status(item, ItemStatus::Completed)
-}
-
-/// One call of the present response.
-pub(super) struct Slot {
-    pub(super) call: ToolCall,
-    pub(super) stage: Stage,
-    pub(super) exclusive: bool,
-    /// Every earlier call was over when this one was prepared.
-    pub(super) fresh: bool,
-    pub(super) item: Option<TurnItemKind>,
-    /// The item's id once it runs.
-    pub(super) running_item: Option<u64>,
-    pub(super) question: Option<Question>,
-    pub(super) approved: Option<ApprovalAction>,
-    /// What the call came to within the sandbox, while it is asked whether to do it again without.
-    pub(super) stopped: Option<CallOutcome>,
-}
-
-/// How far a call has got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
-    Preparing,
-    /// To be prepared again when every earlier call is over.
-    Later,
-    /// Its question waits for those of the other calls.
-    ToAsk,
-    Asked,
-    Ready,
-    Running,
-    Done,
-}
-
-impl Slot {
-    /// A call the model has just made.
-    pub(super) fn new(call: ToolCall) -> Self {
-        Self {
-            call,
-            stage: Stage::Preparing,
-            exclusive: false,
-            fresh: false,
-            item: None,
-            running_item: None,
-            question: None,
-            approved: None,
-            stopped: None,
-        }
-    }
 }
 
 impl TurnState {
@@ -134,7 +89,7 @@ impl TurnState {
             Decision::Approve | Decision::ApproveForThread => {
                 if decision == Decision::ApproveForThread {
                     self.rules.remembered.approve(question);
-                    actions.extend(RememberedApproval::of(question).map(Action::Remember));
+                    actions.extend(approvals::for_thread(question).map(Action::Remember));
                 }
                 let was_stopped = slot.stopped.is_some();
                 (slot.stage, slot.approved) = (Stage::Ready, Some(action));
