@@ -20,12 +20,7 @@ fn v7(now: SystemTime) -> Uuid {
 }
 
 macro_rules! uuid_v7_id {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(transparent)]
-        pub struct $name(Uuid);
-
+    ($name:ident) => {
         impl $name {
             /// A new id, later than every id made before it in this process.
             #[allow(clippy::new_without_default)]
@@ -56,14 +51,18 @@ macro_rules! uuid_v7_id {
     };
 }
 
-uuid_v7_id! {
-    /// A thread: a conversation that lasts. UUID v7 (RFC 9562).
-    ThreadId
-}
-uuid_v7_id! {
-    /// A turn: from a prompt to its end. UUID v7 (RFC 9562).
-    TurnId
-}
+/// A thread: a conversation that lasts. UUID v7 (RFC 9562).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ThreadId(Uuid);
+
+/// A turn: from a prompt to its end. UUID v7 (RFC 9562).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TurnId(Uuid);
+
+uuid_v7_id!(ThreadId);
+uuid_v7_id!(TurnId);
 
 impl ThreadId {
     /// When the thread was made, in whole seconds of the Unix epoch, as its id tells; `None` for an id that is not a

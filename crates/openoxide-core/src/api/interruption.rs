@@ -1,5 +1,5 @@
 //! Why a turn was ended before it finished, in the words that its caller and the model read. Who ends a turn names the
-//! reason once; `turn/state.rs` puts the sentence in the turn's result, and every protocol passes it on.
+//! reason once; `turn/state` puts the sentence in the turn's result, and every protocol passes it on.
 
 use std::fmt;
 use std::time::Duration;

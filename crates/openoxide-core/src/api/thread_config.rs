@@ -24,19 +24,19 @@ pub struct ThreadConfig {
     pub base_instructions: Option<String>,
     /// Standing instructions of the caller, sent ahead of the first prompt.
     pub developer_instructions: Option<String>,
-    /// In place of [`Config::compact_prompt`].
+    /// In place of [`crate::Config::compact_prompt`].
     pub compact_prompt: Option<String>,
     /// A query thread: tools that only read, and commands only where they can be held to that.
     pub read_only_tools: bool,
-    /// In place of [`Config::tool_output_token_limit`].
+    /// In place of [`crate::Config::tool_output_token_limit`].
     pub tool_output_token_limit: Option<usize>,
-    /// In place of [`Config::project_doc_max_bytes`].
+    /// In place of [`crate::Config::project_doc_max_bytes`].
     pub project_doc_max_bytes: Option<usize>,
-    /// At most [`Limits::max_turn_tokens`].
+    /// At most [`crate::Limits::max_turn_tokens`].
     pub max_turn_tokens: Option<u64>,
-    /// At most [`Limits::max_turn_seconds`].
+    /// At most [`crate::Limits::max_turn_seconds`].
     pub max_turn_seconds: Option<u64>,
-    /// At most [`Limits::max_steps`].
+    /// At most [`crate::Limits::max_steps`].
     pub max_steps: Option<u32>,
     /// Whose thread it is, where the server has more than one user; it is kept and told, and those who serve threads
     /// decide by it.

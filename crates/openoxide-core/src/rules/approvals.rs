@@ -1,7 +1,7 @@
 //! What a turn asks by: the rules applied to a question, what is remembered of the answers, and what the model is told of a
-//! no. Pure; the decision itself is [`command_rules::decide`].
+//! no. Pure; the decision itself is [`decide`].
 //!
-//! Decisions come in and wait elsewhere: [`crate::Thread`] keeps what is pending, `turn/state.rs` acts on the answer.
+//! Decisions come in and wait elsewhere: [`crate::Thread`] keeps what is pending, `turn/state` acts on the answer.
 
 use std::collections::HashSet;
 use std::path::PathBuf;

@@ -15,7 +15,7 @@ pub struct PatchNote {
     /// The thread's directory: absolute, without links.
     #[serde(with = "crate::path_text")]
     pub directory: PathBuf,
-    /// Which one it is ([`DirectoryId`]).
+    /// Which one it is ([`openoxide_sandbox::DirectoryId`]).
     pub directory_id: String,
     /// The line that the rollout gets once the patch counts.
     pub line: RolloutItem,

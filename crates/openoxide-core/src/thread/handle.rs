@@ -1,4 +1,4 @@
-//! One thread: takes [`Op`]s, tells [`Event`]s, and has a driver task only while a turn runs.
+//! One thread: takes [`crate::Op`]s, tells [`crate::Event`]s, and has a driver task only while a turn runs.
 //!
 //! All of its state is under one lock, held for a few statements and never across an await. Whatever changes what a
 //! [`Snapshot`] shows is announced under that lock, so that a snapshot and the events after it fit together. Lock

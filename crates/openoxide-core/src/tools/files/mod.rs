@@ -2,7 +2,7 @@
 //! documents up to the root of the repository ([`repository`]).
 //!
 //! Everything is opened through [`FileView`], and nothing in this crate opens a caller's file by another way. All of it
-//! blocks on the disk and runs on threads for that, with a [`crate::tools::StopFlag`] or bounds of its own.
+//! blocks on the disk and runs on threads for that, with a [`super::output::StopFlag`] or bounds of its own.
 
 pub(crate) mod repository;
 pub(crate) mod rules;
