@@ -73,8 +73,17 @@ pub(crate) fn question(request: &ApprovalRequest, cwd: &Path, call: &RequestId) 
                 params["codex_reason"] = json!(why);
             }
         }
+        ApprovalAction::Input { command_id, cwd, text, .. } => {
+            let argv = typing(*command_id, text);
+            let shown = openoxide_core::visible(std::slice::from_ref(text));
+            params["message"] = json!(format!("Allow Codex to type {shown} into command {command_id}?"));
+            params["codex_elicitation"] = json!("exec-approval");
+            params["codex_command"] = json!(argv);
+            params["codex_cwd"] = json!(quote_path(cwd));
+            params["codex_parsed_cmd"] = parsed(&argv);
+        }
         // Codex had no form for what the agent asks; ours is plain MCP.
-        _ => return None,
+        ApprovalAction::UserInput { .. } => return None,
     }
     Some(params)
 }
@@ -84,6 +93,11 @@ fn id_text(id: &RequestId) -> String {
         RequestId::Number(number) => number.to_string(),
         RequestId::String(text) => text.to_string(),
     }
+}
+
+/// What is typed into a command, as the words of a command: Codex had no other form for it.
+fn typing(command_id: u64, text: &str) -> [String; 3] {
+    ["write_stdin".to_owned(), command_id.to_string(), text.to_owned()]
 }
 
 fn parsed(argv: &[String]) -> Value {
@@ -289,20 +303,25 @@ fn asked(request: &ApprovalRequest, cwd: &Path) -> Vec<Value> {
         "call_id": request.call_id, "turn_id": request.turn_id, "started_at_ms": unix_ms(),
     });
     match &request.action {
-        ApprovalAction::Command { argv, cwd } => {
-            message["type"] = json!("exec_approval_request");
-            (message["command"], message["cwd"]) = (json!(argv), json!(quote_path(cwd)));
-            message["reason"] = json!(request.justification.as_deref().unwrap_or(&request.reason));
-            message["available_decisions"] = json!(["approved", "approved_for_session", "denied", "abort"]);
-            message["parsed_cmd"] = parsed(argv);
+        ApprovalAction::Command { argv, cwd } => exec_request(&mut message, argv, cwd, request),
+        ApprovalAction::Input { command_id, cwd, text, .. } => {
+            exec_request(&mut message, &typing(*command_id, text), cwd, request);
         }
         ApprovalAction::Patch { changes, unified_diff } => {
             message["type"] = json!("apply_patch_approval_request");
             message["changes"] = changes_of(cwd, changes, Some(unified_diff));
         }
-        _ => return Vec::new(),
+        ApprovalAction::UserInput { .. } => return Vec::new(),
     }
     vec![message]
+}
+
+fn exec_request(message: &mut Value, argv: &[String], cwd: &Path, request: &ApprovalRequest) {
+    message["type"] = json!("exec_approval_request");
+    (message["command"], message["cwd"]) = (json!(argv), json!(quote_path(cwd)));
+    message["reason"] = json!(request.justification.as_deref().unwrap_or(&request.reason));
+    message["available_decisions"] = json!(["approved", "approved_for_session", "denied", "abort"]);
+    message["parsed_cmd"] = parsed(argv);
 }
 
 fn tokens(usage: &Usage) -> Value {
