@@ -13,13 +13,13 @@ use serde_json::{Map, Value};
 use tracing::Instrument as _;
 
 use super::CallBinding;
-use crate::admission::{self, Reply};
-use crate::calls::Call;
+use super::runner::{self, Task};
+use super::submit::{self as admission, Reply};
+use crate::compat::hosts;
 use crate::connection::Connection;
-use crate::hosts;
-use crate::methods::Request;
-use crate::output;
-use crate::runner::{self, Task};
+use crate::connection::Request;
+use crate::connection::calls::Call;
+use crate::convert::output;
 
 /// Calls that may be open at once.
 const MAX_OPEN_CALLS: usize = 4096;

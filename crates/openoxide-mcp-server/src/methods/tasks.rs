@@ -7,10 +7,11 @@ use openoxide_mcp_protocol::WireError;
 use openoxide_mcp_protocol::tasks::{TaskParams, UpdateTaskParams, tasks_not_declared};
 use serde_json::Value;
 
-use super::{Eras, Method, Request};
+use super::{Eras, Method};
 use crate::Server;
+use crate::connection::Request;
 use crate::principal::Principal;
-use crate::tasks;
+use crate::server::tasks;
 
 fn answer(request: Request<'_>, work: impl FnOnce(&Server, &Principal) -> Result<Value, WireError> + Send + 'static) {
     if !request.client().takes_tasks {
@@ -20,7 +21,7 @@ fn answer(request: Request<'_>, work: impl FnOnce(&Server, &Principal) -> Result
     request.answer_in_background(move || work(&server, &principal));
 }
 
-pub(super) struct Get;
+pub(crate) struct Get;
 
 impl Method for Get {
     const NAME: &'static str = "tasks/get";
@@ -32,7 +33,7 @@ impl Method for Get {
     }
 }
 
-pub(super) struct Update;
+pub(crate) struct Update;
 
 impl Method for Update {
     const NAME: &'static str = "tasks/update";
@@ -45,7 +46,7 @@ impl Method for Update {
     }
 }
 
-pub(super) struct Cancel;
+pub(crate) struct Cancel;
 
 impl Method for Cancel {
     const NAME: &'static str = "tasks/cancel";

@@ -8,7 +8,9 @@
 
 mod authority;
 mod body;
+mod config;
 mod connections;
+mod door;
 mod guard;
 mod headers;
 mod legacy;
@@ -16,12 +18,11 @@ mod listener;
 mod modern;
 mod params;
 mod peer;
+mod refusal;
 mod sessions;
 mod stream;
 mod unread;
 
-use std::collections::HashSet;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,27 +31,31 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use openoxide_core::{DEFAULT_SHARE_PERCENT, Shares, share_of};
-use openoxide_mcp_protocol::{EnvelopeError, Message, RequestId, WireError};
+use openoxide_core::{Shares, share_of};
+use openoxide_mcp_protocol::{EnvelopeError, Message, WireError};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 pub use authority::{Authority, Origin};
 use body::Bodies;
+pub use config::HttpConfig;
+use config::{check_address, is_loopback};
 use connections::{Connection, Connections};
+use door::Door;
 use guard::Guard;
 pub use guard::Token;
 use headers::Wire;
 use listener::Listener;
 use peer::PeerUsers;
+use refusal::{not_allowed, refusal, refusal_of};
 use sessions::Sessions;
 use unread::EachUnread;
 
-use crate::door::Service;
 use crate::principal::Principal;
+use crate::service::Service;
 use openoxide_rpc::lines::MAX_LINE;
 
 /// From the end of all turns until connections are cut.
@@ -60,74 +65,6 @@ const TIDY: Duration = Duration::from_secs(60);
 
 /// From this length on, in bytes, a body is parsed on a thread of its own.
 const LONG_BODY: usize = 64 << 10;
-
-/// How the listener is kept.
-#[derive(Debug, Clone)]
-pub struct HttpConfig {
-    /// Bearer tokens. Without any, only the user of this process is served.
-    pub tokens: Vec<Token>,
-    /// Names in `Host` beside the loopback's own.
-    pub allowed_hosts: Vec<String>,
-    /// Pages that are let in beside the loopback's own.
-    pub allowed_origins: Vec<Origin>,
-    /// Requests per second and principal; short bursts of twice as many pass.
-    pub requests_per_second: u32,
-    /// Legacy sessions at once.
-    pub max_sessions: usize,
-    /// How long a legacy session may be unused.
-    pub idle_session: Duration,
-    /// How long a request's head may take, from the connection or the end of the answer before.
-    pub head_timeout: Duration,
-    /// How long a request's body may stand still.
-    pub body_timeout: Duration,
-    /// Connections on which no request was let in so far.
-    pub max_unauthenticated: usize,
-    /// The same of one address.
-    pub max_unauthenticated_per_peer: usize,
-    /// Connections on which a request was let in.
-    pub max_connections: usize,
-    /// Bytes of bodies that are not read to their end.
-    pub max_body_bytes: usize,
-    /// Bytes that one principal may leave unread before nothing more is made for it.
-    pub max_unread_bytes: usize,
-    /// How long a response may stand still then, before it counts as lost.
-    pub write_timeout: Duration,
-    /// How much of a limit one principal may hold where there are several, in percent.
-    pub share_percent: u8,
-}
-
-impl Default for HttpConfig {
-    fn default() -> Self {
-        Self {
-            tokens: Vec::new(),
-            allowed_hosts: Vec::new(),
-            allowed_origins: Vec::new(),
-            requests_per_second: 200,
-            max_sessions: 1024,
-            idle_session: Duration::from_secs(1800),
-            head_timeout: Duration::from_secs(10),
-            body_timeout: Duration::from_secs(30),
-            max_unauthenticated: 256,
-            max_unauthenticated_per_peer: 128,
-            max_connections: 4096,
-            max_body_bytes: 256 << 20,
-            max_unread_bytes: 32 << 20,
-            write_timeout: Duration::from_secs(300),
-            share_percent: DEFAULT_SHARE_PERCENT,
-        }
-    }
-}
-
-/// What the handlers share.
-struct Door {
-    service: Arc<dyn Service>,
-    guard: Guard,
-    bodies: Bodies,
-    sessions: Arc<Sessions>,
-    unread: Arc<EachUnread>,
-    /// True once the server ends.
-    stopping: watch::Receiver<bool>,
-}
 
 /// Serves HTTP until `stop` is ready; then ends every turn and every process, answers what is still open, and returns.
 ///
@@ -195,55 +132,6 @@ pub async fn serve_http(
         serving.abort();
     }
     Ok(())
-}
-
-impl HttpConfig {
-    /// How many callers are told apart.
-    #[must_use]
-    pub fn principals(&self) -> usize {
-        self.tokens.iter().map(Token::name).collect::<HashSet<_>>().len().max(1)
-    }
-}
-
-/// Whether only this machine reaches an address.
-fn is_loopback(address: SocketAddr) -> bool {
-    address.ip().to_canonical().is_loopback()
-}
-
-/// Whoever can reach the port can run commands, so that the network needs a token, and so does a system that does not tell
-/// whose the other end of a connection is.
-fn check_address(address: SocketAddr, config: &HttpConfig) -> std::io::Result<()> {
-    if !config.tokens.is_empty() {
-        return Ok(());
-    }
-    if is_loopback(address) {
-        return match cfg!(target_os = "linux") {
-            true => Ok(()),
-            false => Err(std::io::Error::new(
-                std::io::ErrorKind::InvalidInput,
-                "this system does not tell which user connects, and there is no token; give one with --token-file or \
-                 --token-env",
-            )),
-        };
-    }
-    Err(std::io::Error::new(
-        std::io::ErrorKind::InvalidInput,
-        format!(
-            "{address} can be reached from other machines and there is no token; give one with --token-file or \
-             --token-env, or listen on 127.0.0.1"
-        ),
-    ))
-}
-
-/// A refusal before any message was looked at. The body is a JSON-RPC error without an id.
-pub(in crate::http) fn refusal(status: StatusCode, error: &WireError) -> Response {
-    refusal_of(None, status, error)
-}
-
-/// The answer to a message that is refused before it was served: a JSON-RPC error with its id, where it has one.
-pub(in crate::http) fn refusal_of(id: Option<&RequestId>, status: StatusCode, error: &WireError) -> Response {
-    let line = openoxide_mcp_protocol::response::<serde_json::Value>(id, Err(error));
-    (status, [(header::CONTENT_TYPE, "application/json")], line).into_response()
 }
 
 async fn readiness(State(door): State<Arc<Door>>) -> (StatusCode, &'static str) {
@@ -354,10 +242,4 @@ async fn take_delete(
         Err(refused) => *refused,
     };
     allow_origin(&door, response, &parts)
-}
-
-/// A method that this path does not take.
-pub(in crate::http) fn not_allowed(method: &Method, why: &str) -> Response {
-    let error = WireError::invalid_request(format!("{method} is not for this: {why}"));
-    refusal(StatusCode::METHOD_NOT_ALLOWED, &error)
 }

@@ -1,24 +1,23 @@
 //! What every connection of a process shares: the threads, who is attached to them, and what the operator decided.
 
+pub(crate) mod attachments;
+pub(crate) mod lifecycle;
+mod state_key;
+pub(crate) mod tasks;
+
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use openoxide_core::{Interruption, ThreadManager};
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall, StateSeal};
 use openoxide_mcp_protocol::tools::ToolSet;
 use openoxide_mcp_protocol::{TraceContext, WireError};
 
-use crate::connection::Connection;
-use crate::door::{Service, Session};
-use crate::lifecycle::Lifecycle;
-use crate::principal::Principal;
-use crate::processor::Processor;
-use crate::tasks::Tasks;
-use crate::visits::Visits;
-use crate::{offer, state_key};
-use openoxide_rpc::Outgoing;
+use crate::convert::choices;
+use crate::server::attachments::Visits;
+use crate::server::lifecycle::Lifecycle;
+use crate::server::tasks::Tasks;
 
 /// How much longer than its questions a parked call can come back.
 const STATE_GRACE: Duration = Duration::from_secs(3600);
@@ -84,20 +83,9 @@ impl ApprovalStrategy {
     }
 }
 
-impl Service for Server {
-    fn connect(&self, principal: Principal, out: Arc<Outgoing>) -> Box<dyn Session> {
-        let this = self.this.upgrade().expect("whoever connects holds the server");
-        Box::new(Processor::new(Connection::new(this, principal, out)))
-    }
-
-    fn shut_down(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.end(&Interruption::ServerStopped, LINGER))
-    }
-}
-
 /// One agent behind any number of connections; see the module.
 pub struct Server {
-    this: Weak<Self>,
+    pub(crate) this: Weak<Self>,
     pub(crate) manager: Arc<ThreadManager>,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) on_eof: OnEof,
@@ -128,7 +116,7 @@ impl Server {
             codex,
             on_trace,
         } = config;
-        let tools = ToolSet::new(offer::offer(manager.config()));
+        let tools = ToolSet::new(choices::offer(manager.config()));
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             tools: if codex { tools.with_codex() } else { tools },

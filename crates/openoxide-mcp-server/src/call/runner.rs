@@ -14,17 +14,17 @@ use openoxide_mcp_protocol::{CancelledParams, Era, input_required, notification,
 use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
 
-use crate::admission::{Admission, Place};
 use crate::call::CallBinding;
-use crate::calls::{Call, OpenCall};
-use crate::codex;
+use crate::call::follow;
+use crate::call::report::{HEARTBEAT, Reporter};
+use crate::call::submit::{Admission, Place};
+use crate::compat::codex;
 use crate::connection::Connection;
-use crate::lifecycle::{Admitting, OpenRequest};
-use crate::output;
-use crate::questions;
-use crate::report::{HEARTBEAT, Reporter};
-use crate::tasks;
-use crate::visits::{Claim, Visit};
+use crate::connection::calls::{Call, OpenCall};
+use crate::connection::questions;
+use crate::convert::output;
+use crate::server::attachments::{Claim, Visit};
+use crate::server::lifecycle::{Admitting, OpenRequest};
 use openoxide_rpc::Responder;
 
 /// The longest wait: a year. Longer is the same as no limit.
@@ -127,7 +127,7 @@ async fn into_task(
     match created {
         Ok(task) => {
             let answer = task.state(server).created();
-            tokio::spawn(tasks::follow(Arc::clone(server), task, place, open_request.clone()));
+            tokio::spawn(follow::follow(Arc::clone(server), task, place, open_request.clone()));
             End::Answer(answer)
         }
         Err(error) => {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::headers::{decoded, text};
 use super::refusal_of;
-use crate::door::Service;
+use crate::service::Service;
 
 /// What the header of a mirrored argument says otherwise than the arguments; none where they agree.
 fn differs(mirrored: &Mirrored, headers: &HeaderMap, arguments: &Value) -> Option<String> {

@@ -8,8 +8,8 @@ use openoxide_core::Interruption;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::connection::Connection;
+use crate::dispatch::processor::Processor;
 use crate::principal::Principal;
-use crate::processor::Processor;
 use crate::server::LINGER;
 use crate::{OnEof, Server};
 use openoxide_rpc::{Outgoing, Route, dispatch, lines, write_lines};

@@ -7,8 +7,7 @@ use openoxide_rpc::Responder;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::Agreed;
-use crate::connection::Connection;
+use super::{Agreed, Connection};
 
 /// What a request that waits for its answer counts beside its parameters, in bytes.
 const WAITING_OVERHEAD: usize = 4 * 1024;

@@ -16,11 +16,11 @@ use openoxide_mcp_protocol::tools::{OpenoxideParams, QueryParams, ReplyParams};
 use openoxide_mcp_protocol::{CallStatus, Era, tool_error};
 use serde_json::{Map, Value};
 
-use crate::calls::Call;
-use crate::offer;
-use crate::output;
+use crate::connection::calls::Call;
+use crate::connection::questions;
+use crate::convert::choices;
+use crate::convert::output;
 use crate::principal::Principal;
-use crate::questions;
 
 /// A place on a turn.
 pub(crate) struct Place {
@@ -85,8 +85,8 @@ pub(crate) fn start(
     let config = ThreadConfig {
         cwd: params.cwd.map_or(defaults.cwd, Into::into),
         model: params.model.or(overrides.model).unwrap_or(defaults.model),
-        sandbox: params.sandbox.map_or(defaults.sandbox, offer::sandbox_mode),
-        approval_policy: params.approval_policy.map_or(defaults.approval_policy, offer::approval_policy),
+        sandbox: params.sandbox.map_or(defaults.sandbox, choices::sandbox_mode),
+        approval_policy: params.approval_policy.map_or(defaults.approval_policy, choices::approval_policy),
         base_instructions: params.base_instructions,
         developer_instructions: params.instructions,
         compact_prompt: params.compact_prompt,

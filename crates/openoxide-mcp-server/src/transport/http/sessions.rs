@@ -11,9 +11,9 @@ use openoxide_mcp_protocol::LEGACY_LATEST;
 use tokio::sync::watch;
 
 use super::stream::EventStream;
-use crate::door::Session;
 use crate::principal::Principal;
 use crate::random;
+use crate::service::Session;
 use openoxide_rpc::{Outgoing, Unread, lock};
 
 /// Bytes of each stream that can be read again.

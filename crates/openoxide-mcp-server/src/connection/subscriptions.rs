@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
 use crate::Server;
+use crate::convert::resources;
 use crate::principal::Principal;
-use crate::resources;
-use crate::tasks::Task;
+use crate::server::tasks::Task;
 use openoxide_rpc::Outgoing;
 use openoxide_rpc::Responder;
 use openoxide_rpc::lock;

@@ -15,8 +15,8 @@ use openoxide_mcp_protocol::approval_form::{self, Answer, Field, Refusal};
 use openoxide_mcp_protocol::{Outcome, RequestId, parse_unique};
 use serde_json::{Value, json};
 
-use crate::calls::Call;
-use crate::output::{CHANGES_SHOWN, with_cut_diffs};
+use crate::connection::calls::Call;
+use crate::convert::output::{CHANGES_SHOWN, with_cut_diffs};
 use crate::{ApprovalStrategy, Server};
 use openoxide_rpc::lock;
 

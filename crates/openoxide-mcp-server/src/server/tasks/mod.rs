@@ -2,9 +2,8 @@
 //!
 //! A task is a small file that names its thread and turn, there before its creator is answered, so that it can be asked for
 //! after a restart and on any connection of its principal. How it stands is read off the thread; once the turn is over the
-//! file holds the result. [`follow`] sees to that.
+//! file holds the result. `call::follow` sees to that.
 
-mod follow;
 mod record;
 
 use std::collections::HashMap;
@@ -17,11 +16,12 @@ use openoxide_mcp_protocol::tasks::{TaskState, TaskStatus, UpdateTaskParams};
 use openoxide_mcp_protocol::{CallStatus, ClientFacts, Era, RequestId, WireError, meta_keys, notification};
 use serde_json::{Value, json};
 
-pub(crate) use follow::follow;
 use record::Record;
 
+use crate::Server;
+use crate::connection::questions;
+use crate::convert::output;
 use crate::principal::Principal;
-use crate::{Server, output, questions};
 use openoxide_rpc::Outgoing;
 use openoxide_rpc::lock;
 
@@ -191,7 +191,7 @@ impl Task {
         lock(&self.state).record.is_over()
     }
 
-    fn can_be_asked(&self) -> bool {
+    pub(crate) fn can_be_asked(&self) -> bool {
         lock(&self.state).record.can_be_asked
     }
 
@@ -201,7 +201,7 @@ impl Task {
     }
 
     /// How long nobody has asked for it or listened to it.
-    fn unasked_for(&self) -> Duration {
+    pub(crate) fn unasked_for(&self) -> Duration {
         let mut state = lock(&self.state);
         state.watchers.retain(Watcher::listens);
         if state.watchers.is_empty() { state.asked.elapsed() } else { Duration::ZERO }
@@ -252,7 +252,7 @@ impl Task {
     }
 
     /// Notes the result of its turn, unless it was over before.
-    fn end(&self, server: &Server, result: Value) -> TaskState {
+    pub(crate) fn end(&self, server: &Server, result: Value) -> TaskState {
         self.settle(server, |record| record.result = Some(result))
     }
 
@@ -287,7 +287,7 @@ impl Task {
     }
 
     /// Says what goes on to whoever listens.
-    fn progress(&self, server: &Server, message: Option<String>) {
+    pub(crate) fn progress(&self, server: &Server, message: Option<String>) {
         if let Some(message) = message {
             let mut state = lock(&self.state);
             state.message = Some(message);

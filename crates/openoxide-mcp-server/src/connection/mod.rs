@@ -1,19 +1,29 @@
 //! What the tasks of one connection share. A connection is one client's: a pair of standard streams, an HTTP session, or a
 //! single HTTP request that belongs to no session.
 
+mod agreed;
+pub(crate) mod calls;
+mod log_level;
+pub(crate) mod questions;
+mod request;
+pub(crate) mod subscriptions;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use openoxide_mcp_protocol::RequestId;
 use tokio::sync::Semaphore;
 
+pub(crate) use agreed::Agreed;
+pub(crate) use log_level::ConnectionLogLevel;
+pub(crate) use request::Request;
+
 use crate::Server;
-use crate::calls::Calls;
 use crate::principal::Principal;
-use crate::questions::Questions;
-use crate::report::ConnectionLogLevel;
-use crate::subscriptions::Subscriptions;
+use calls::Calls;
 use openoxide_rpc::Outgoing;
+use questions::Questions;
+use subscriptions::Subscriptions;
 
 /// Bytes of requests that wait for their answers, about: more than two lines of the greatest length.
 const WAITING: usize = 48 << 20;

@@ -7,11 +7,14 @@ use openoxide_core::{Event, Interruption, Op, Thread, TurnId};
 use openoxide_mcp_protocol::Era;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::Task;
-use crate::admission::Place;
-use crate::lifecycle::OpenRequest;
-use crate::visits::{Claim, Visit};
-use crate::{Server, output, questions, report};
+use crate::Server;
+use crate::call::submit::Place;
+use crate::connection::questions;
+use crate::convert::event::phase_of;
+use crate::convert::output;
+use crate::server::attachments::{Claim, Visit};
+use crate::server::lifecycle::OpenRequest;
+use crate::server::tasks::Task;
 use openoxide_rpc::Gate;
 
 /// From one look whether anybody still asks to the next.
@@ -47,7 +50,7 @@ pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, o
                     Event::ApprovalSettled { id, .. } => server.visits.settled(thread.id(), turn, *id),
                     _ => {}
                 }
-                let phase = report::phase_of(&event);
+                let phase = phase_of(&event);
                 if phase.is_some() || matches!(event, Event::ApprovalSettled { .. }) {
                     task.progress(&server, phase);
                 }

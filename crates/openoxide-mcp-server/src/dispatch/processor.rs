@@ -10,9 +10,10 @@ use openoxide_rpc::{Batch, Handler, Outgoing, Responder, Route};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::table;
 use crate::connection::Connection;
-use crate::door::Session;
-use crate::methods::{self, Agreed, Request};
+use crate::connection::{Agreed, Request};
+use crate::service::Session;
 
 /// Messages of one batch: each may be answered at length, and the answers go out together.
 const MAX_BATCH: usize = 256;
@@ -62,7 +63,7 @@ impl Processor {
             Message::Request(Incoming { id, method, meta, params }) => {
                 let (era, responder) = (meta.era(), Responder::new(id, route.clone()));
                 let Self { connection, agreed } = self;
-                methods::serve(&method, Request { connection, agreed, era, meta, params, responder });
+                table::serve(&method, Request { connection, agreed, era, meta, params, responder });
             }
             Message::Notification { method, params } => self.handle_notification(&method, params.as_deref()),
             Message::Response { id, outcome } => self.connection.questions.answered(&id, outcome),
