@@ -52,7 +52,7 @@ pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, o
                 }
                 let phase = phase_of(&event);
                 if phase.is_some() || matches!(event, Event::ApprovalSettled { .. }) {
-                    task.progress(&server, phase);
+                    task.progress(&server.tasks, phase);
                 }
             }
             () = visit.reoffer.notified() => put_questions(&server, &task, &thread, turn, &visit),
@@ -65,7 +65,7 @@ pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, o
             }
         }
     };
-    task.end(&server, result);
+    task.end(&server.tasks, result);
     drop(open);
 }
 
@@ -80,8 +80,8 @@ fn deny_questions(thread: &Arc<Thread>, turn: TurnId) {
 fn put_questions(server: &Server, task: &Task, thread: &Arc<Thread>, turn: TurnId, visit: &Visit) {
     for request in thread.pending_approvals().iter().filter(|request| request.turn_id == turn) {
         match visit.claim(request.id) {
-            Claim::NobodyAskable => questions::settle_unasked(server, thread, request),
-            Claim::Ask => task.progress(server, None),
+            Claim::NobodyAskable => questions::settle_unasked(server.approval_strategy, thread, request),
+            Claim::Ask => task.progress(&server.tasks, None),
             Claim::Elsewhere => {}
         }
     }

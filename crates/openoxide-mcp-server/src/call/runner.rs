@@ -22,7 +22,7 @@ use crate::compat::codex;
 use crate::connection::Connection;
 use crate::connection::calls::{Call, OpenCall};
 use crate::connection::questions;
-use crate::convert::output;
+use crate::convert::{output, question};
 use crate::server::attachments::{Claim, Visit};
 use crate::server::lifecycle::{Admitting, OpenRequest};
 use openoxide_rpc::Responder;
@@ -126,7 +126,7 @@ async fn into_task(
     let created = server.tasks.create(&connection.principal, place.thread.id(), place.turn, call.client.can_be_asked);
     match created {
         Ok(task) => {
-            let answer = task.state(server).created();
+            let answer = task.state(&server.tasks).created();
             tokio::spawn(follow::follow(Arc::clone(server), task, place, open_request.clone()));
             End::Answer(answer)
         }
@@ -246,7 +246,9 @@ impl<'a> Stay<'a> {
         for request in pending.iter().filter(|request| request.turn_id == self.turn) {
             match visit.claim(request.id) {
                 Claim::Elsewhere => {}
-                Claim::NobodyAskable => questions::settle_unasked(&self.connection.server, &self.thread, request),
+                Claim::NobodyAskable => {
+                    questions::settle_unasked(self.connection.server.approval_strategy, &self.thread, request)
+                }
                 Claim::Ask if !self.connection.can_answer() => {
                     questions::settle_disconnected(&self.thread, request.id, self.call.client.name.clone());
                 }
@@ -275,7 +277,7 @@ impl<'a> Stay<'a> {
     fn wording(&self, request: &ApprovalRequest) -> Value {
         let as_codex =
             self.call.is_codex.then(|| codex::question(request, &self.thread.config().cwd, &self.call.id)).flatten();
-        as_codex.unwrap_or_else(|| questions::wording(request))
+        as_codex.unwrap_or_else(|| question::to_wire(request))
     }
 
     /// A question is settled, perhaps elsewhere: whoever still shows it is told.

@@ -157,7 +157,7 @@ impl Subscriptions {
         // Under the lock, so that no news of this subscription comes before.
         responder.out().push(notification("notifications/subscriptions/acknowledged", &params));
         for task in &tasks {
-            task.watch(server, responder.id(), responder.out());
+            task.watch(&server.tasks, responder.id(), responder.out());
         }
         inner.listeners.push(Listener { responder, list: filter.resources_list_changed, uris, tasks });
     }

@@ -3,4 +3,5 @@
 pub(crate) mod choices;
 pub(crate) mod event;
 pub(crate) mod output;
+pub(crate) mod question;
 pub(crate) mod resources;

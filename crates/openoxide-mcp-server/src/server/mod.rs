@@ -120,12 +120,12 @@ impl Server {
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             tools: if codex { tools.with_codex() } else { tools },
+            tasks: Tasks::new(Arc::clone(&manager), tasks),
             manager,
             lifecycle: Lifecycle::default(),
             on_eof,
             write_timeout,
             visits: Arc::default(),
-            tasks: Tasks::new(tasks),
             approval_strategy,
             max_wait,
             on_trace,

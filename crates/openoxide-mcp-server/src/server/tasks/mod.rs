@@ -11,16 +11,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use openoxide_core::{ApprovalId, CoreError, Decider, Interruption, Op, Thread, ThreadId, TurnId};
-use openoxide_mcp_protocol::tasks::{TaskState, TaskStatus, UpdateTaskParams};
-use openoxide_mcp_protocol::{CallStatus, ClientFacts, Era, RequestId, WireError, meta_keys, notification};
+use openoxide_core::{CoreError, Interruption, Op, Thread, ThreadId, ThreadManager, TurnId};
+use openoxide_mcp_protocol::tasks::{TaskState, TaskStatus};
+use openoxide_mcp_protocol::{CallStatus, Era, RequestId, WireError, meta_keys, notification};
 use serde_json::{Value, json};
 
 use record::Record;
 
-use crate::Server;
-use crate::connection::questions;
-use crate::convert::output;
+use crate::convert::{output, question};
 use crate::principal::Principal;
 use openoxide_rpc::Outgoing;
 use openoxide_rpc::lock;
@@ -34,41 +32,10 @@ const KEPT: usize = 1024;
 /// From one look for forgotten tasks to the next.
 const SWEEP: Duration = Duration::from_secs(3600);
 
-/// How a task of `principal` stands (`tasks/get`). Blocks on the disk where it or its thread has to be read.
-///
-/// # Errors
-/// -32602 where there is no such task of theirs, here and below.
-pub(crate) fn get(server: &Server, principal: &Principal, id: &str) -> Result<Value, WireError> {
-    Ok(server.tasks.find(id, principal)?.state(server).detailed())
-}
-
-/// Takes answers to a task's questions (`tasks/update`). Blocks as [`get`] does.
-pub(crate) fn update(
-    server: &Server,
-    principal: &Principal,
-    client: &ClientFacts,
-    params: &UpdateTaskParams,
-) -> Result<Value, WireError> {
-    let task = server.tasks.find(&params.task_id, principal)?;
-    // Answers to what is not asked, or not any more, are ignored (SEP-2663).
-    if let Some(thread) = task.thread_in_memory(server) {
-        for (key, answer) in &params.input_responses {
-            if let Ok(approval) = key.parse::<ApprovalId>() {
-                questions::settle_by_answer(&thread, approval, answer, Decider::Client(client.name.clone()));
-            }
-        }
-    }
-    Ok(json!({}))
-}
-
-/// Cancels a task and ends its turn (`tasks/cancel`). Blocks as [`get`] does.
-pub(crate) fn cancel(server: &Server, principal: &Principal, id: &str) -> Result<Value, WireError> {
-    server.tasks.find(id, principal)?.cancel(server);
-    Ok(json!({}))
-}
-
 /// The tasks of a server.
 pub(crate) struct Tasks {
+    /// Has the threads that they are about.
+    manager: Arc<ThreadManager>,
     /// Where they are kept; none keeps them in memory alone.
     directory: Option<PathBuf>,
     inner: Mutex<Inner>,
@@ -105,8 +72,8 @@ struct Watcher {
 
 impl Tasks {
     /// Tasks that are kept in `directory`.
-    pub(crate) fn new(directory: Option<PathBuf>) -> Self {
-        Self { directory, inner: Mutex::default() }
+    pub(crate) fn new(manager: Arc<ThreadManager>, directory: Option<PathBuf>) -> Self {
+        Self { manager, directory, inner: Mutex::default() }
     }
 
     /// Makes a task for a turn and writes it down.
@@ -208,13 +175,13 @@ impl Task {
     }
 
     /// The work behind it, where that is in memory.
-    fn thread_in_memory(&self, server: &Server) -> Option<Arc<Thread>> {
+    pub(crate) fn thread_in_memory(&self, tasks: &Tasks) -> Option<Arc<Thread>> {
         let thread = lock(&self.state).record.thread_id;
-        server.manager.in_memory(thread)
+        tasks.manager.in_memory(thread)
     }
 
     /// How it stands. Blocks on the disk where its thread has to be read.
-    pub(crate) fn state(&self, server: &Server) -> TaskState {
+    pub(crate) fn state(&self, tasks: &Tasks) -> TaskState {
         let (thread_id, turn, is_over, can_be_asked, mut shown) = {
             let state = lock(&self.state);
             let record = &state.record;
@@ -225,49 +192,49 @@ impl Task {
         if is_over {
             return shown;
         }
-        let thread = match server.manager.get_or_load(thread_id) {
+        let thread = match tasks.manager.get_or_load(thread_id) {
             Ok(thread) => thread,
             Err(CoreError::ThreadBusy { .. }) => {
                 shown.status_message = Some("another process works on it".to_owned());
                 return shown;
             }
-            Err(error) => return self.end(server, lost(thread_id, &error.to_string())),
+            Err(error) => return self.end(tasks, lost(thread_id, &error.to_string())),
         };
         if let Some(result) = thread.result_of(turn) {
-            return self.end(server, output::ended(Era::Modern, &thread, &result));
+            return self.end(tasks, output::ended(Era::Modern, &thread, &result));
         }
         let now = thread.attach().snapshot;
         if now.running != Some(turn) && !now.queued.contains(&turn) {
             // It may have ended in between.
             return match thread.result_of(turn) {
-                Some(result) => self.end(server, output::ended(Era::Modern, &thread, &result)),
-                None => self.end(server, lost(thread_id, "the program ended before the turn did")),
+                Some(result) => self.end(tasks, output::ended(Era::Modern, &thread, &result)),
+                None => self.end(tasks, lost(thread_id, "the program ended before the turn did")),
             };
         }
         if can_be_asked {
             let asked = now.pending.iter().filter(|request| request.turn_id == turn);
-            shown.ask(asked.map(|request| (request.id.to_string(), questions::wording(request))));
+            shown.ask(asked.map(|request| (request.id.to_string(), question::to_wire(request))));
         }
         shown
     }
 
     /// Notes the result of its turn, unless it was over before.
-    pub(crate) fn end(&self, server: &Server, result: Value) -> TaskState {
-        self.settle(server, |record| record.result = Some(result))
+    pub(crate) fn end(&self, tasks: &Tasks, result: Value) -> TaskState {
+        self.settle(tasks, |record| record.result = Some(result))
     }
 
     /// Cancels it, and ends its turn.
-    fn cancel(&self, server: &Server) {
-        self.settle(server, |record| record.cancelled = true);
+    pub(crate) fn cancel(&self, tasks: &Tasks) {
+        self.settle(tasks, |record| record.cancelled = true);
         let turn = lock(&self.state).record.turn_id;
-        if let Some(thread) = self.thread_in_memory(server)
+        if let Some(thread) = self.thread_in_memory(tasks)
             && let Err(error) = thread.submit(Op::Interrupt { turn_id: Some(turn), why: Interruption::Cancelled })
         {
             tracing::debug!(%error, "the turn of a cancelled task was not there to interrupt");
         }
     }
 
-    fn settle(&self, server: &Server, end: impl FnOnce(&mut Record)) -> TaskState {
+    fn settle(&self, tasks: &Tasks, end: impl FnOnce(&mut Record)) -> TaskState {
         let mut state = lock(&self.state);
         if state.record.is_over() {
             return state.record.shown(TTL, POLL);
@@ -280,14 +247,14 @@ impl Task {
         state.tell(&shown);
         drop(state);
         match written {
-            Ok(()) => server.tasks.forget(self),
+            Ok(()) => tasks.forget(self),
             Err(error) => tracing::warn!(%error, "how a task ended could not be written; it is kept in memory"),
         }
         shown
     }
 
     /// Says what goes on to whoever listens.
-    pub(crate) fn progress(&self, server: &Server, message: Option<String>) {
+    pub(crate) fn progress(&self, tasks: &Tasks, message: Option<String>) {
         if let Some(message) = message {
             let mut state = lock(&self.state);
             state.message = Some(message);
@@ -297,18 +264,18 @@ impl Task {
             return;
         }
         // Read without the lock: the thread's own is taken within.
-        let shown = self.state(server);
+        let shown = self.state(tasks);
         if matches!(shown.status, TaskStatus::Working | TaskStatus::InputRequired) {
             lock(&self.state).tell(&shown);
         }
     }
 
     /// Tells a listener how it stands, and from now on each change.
-    pub(crate) fn watch(&self, server: &Server, subscription: &RequestId, out: &Arc<Outgoing>) {
+    pub(crate) fn watch(&self, tasks: &Tasks, subscription: &RequestId, out: &Arc<Outgoing>) {
         let watcher = Watcher { subscription: subscription.clone(), out: Arc::downgrade(out) };
         lock(&self.state).watchers.push(watcher.clone());
         // Afterwards, so that nothing is missed in between.
-        let shown = self.state(server);
+        let shown = self.state(tasks);
         watcher.tell(&shown, out);
     }
 
