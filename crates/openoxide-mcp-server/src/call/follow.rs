@@ -7,11 +7,12 @@ use openoxide_core::{Event, Interruption, Op, Thread, TurnId};
 use openoxide_mcp_protocol::Era;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::turn_result;
 use crate::Server;
 use crate::call::submit::Place;
 use crate::connection::questions;
 use crate::convert::event::phase_of;
-use crate::convert::output;
+use crate::convert::result::CallResult;
 use crate::server::attachments::{Claim, Visit};
 use crate::server::lifecycle::OpenRequest;
 use crate::server::tasks::Task;
@@ -39,12 +40,12 @@ pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, o
                 deny_questions(&thread, turn);
             }
             event = events.next() => {
-                let Some(event) = event else { break output::cut_short(Era::Modern, &thread, turn).await };
+                let Some(event) = event else { break turn_result::cut_short(&thread, turn).await };
                 if event.turn_id() != turn {
                     continue;
                 }
                 match &event {
-                    Event::TurnEnded { result, .. } => break output::ended(Era::Modern, &thread, result),
+                    Event::TurnEnded { result, .. } => break CallResult::Ended(Arc::clone(&thread), Arc::clone(result)),
                     Event::ApprovalRequested { .. } if cannot_ask => deny_questions(&thread, turn),
                     Event::ApprovalRequested { .. } => put_questions(&server, &task, &thread, turn, &visit),
                     Event::ApprovalSettled { id, .. } => server.visits.settled(thread.id(), turn, *id),
@@ -65,7 +66,7 @@ pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, o
             }
         }
     };
-    task.end(&server.tasks, result);
+    task.end(&server.tasks, result.to_wire(Era::Modern));
     drop(open);
 }
 

@@ -6,23 +6,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use openoxide_core::{ApprovalId, ApprovalRequest, Event, Interruption, Op, SteerId, Thread, TurnId, TurnResult};
+use openoxide_core::{ApprovalId, ApprovalRequest, Event, Interruption, Op, SteerId, Thread, TurnId};
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall};
 use openoxide_mcp_protocol::tools::codex::CODEX;
 use openoxide_mcp_protocol::tools::{OPENOXIDE, QUERY};
-use openoxide_mcp_protocol::{CancelledParams, Era, input_required, notification, request, tool_error};
+use openoxide_mcp_protocol::{CancelledParams, Era, input_required, notification, request};
 use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
 
+use super::{Shape, turn_result};
 use crate::call::CallBinding;
 use crate::call::follow;
 use crate::call::report::{HEARTBEAT, Reporter};
 use crate::call::submit::{Admission, Place};
-use crate::compat::codex;
 use crate::connection::Connection;
 use crate::connection::calls::{Call, OpenCall};
 use crate::connection::questions;
-use crate::convert::{output, question};
+use crate::convert::result::CallResult;
 use crate::server::attachments::{Claim, Visit};
 use crate::server::lifecycle::{Admitting, OpenRequest};
 use openoxide_rpc::Responder;
@@ -39,8 +39,8 @@ pub(crate) struct Task {
     pub(crate) limit: Option<Duration>,
     /// What a parked call is bound to.
     pub(crate) binding: CallBinding,
-    /// The thread that a call of Codex's tools names.
-    pub(crate) named_thread: Option<String>,
+    /// What its answer looks like.
+    pub(crate) shape: Shape,
     /// Dropped when the call has its answer.
     pub(crate) open_request: OpenRequest,
     /// Dropped when the call has got to its turn.
@@ -49,17 +49,17 @@ pub(crate) struct Task {
 
 /// How a stay at a turn ended.
 enum End {
-    /// With an answer for the call.
+    /// With a result, which becomes an answer when there is room for one.
+    Result(CallResult),
+    /// With an answer of the protocol's own: questions, or a task.
     Answer(Value),
-    /// With the result of a turn, which becomes an answer when there is room for one.
-    Ended(Arc<Thread>, Arc<TurnResult>),
     /// The client does not want one any more.
     Cancelled,
 }
 
 /// Runs a call to its answer. `admit` finds its place.
 pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Send) {
-    let Task { connection, open, responder, limit, binding, named_thread, open_request, admitting } = task;
+    let Task { connection, open, responder, limit, binding, shape, open_request, admitting } = task;
     let call = Arc::clone(&open.call);
     let work = async {
         let admission = admit.await;
@@ -68,16 +68,16 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
             place.thread.used_by(call.client.name.as_deref());
         }
         match admission {
-            Admission::Answer(answer) => End::Answer(answer),
+            Admission::Result(result) => End::Result(result),
             Admission::Cancelled => End::Cancelled,
             Admission::Ended(thread, kept) => {
-                let result = output::whole(&thread, kept.turn_id).await.unwrap_or(kept);
-                End::Ended(thread, result)
+                let result = turn_result::whole(&thread, kept.turn_id).await.unwrap_or(kept);
+                End::Result(CallResult::Ended(thread, result))
             }
             Admission::Place(place) if call.client.takes_tasks && call.era == Era::Modern && !call.is_codex => {
                 into_task(&connection, &call, *place, &open_request, binding).await
             }
-            Admission::Place(place) => Stay::new(&connection, &call, *place, binding).run(limit).await,
+            Admission::Place(place) => Stay::new(&connection, &call, *place, binding, &shape).run(limit).await,
         }
     };
     let end = match AssertUnwindSafe(work).catch_unwind().await {
@@ -85,31 +85,29 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
         Err(_) => {
             tracing::error!(id = %call.id, "a session runner panicked");
             let message = "internal error: the call could not be completed; the thread can be used again";
-            End::Answer(tool_error(call.era, message))
+            End::Result(CallResult::Invalid(message.to_owned()))
         }
     };
     // A client that does not read has no more answers made for it than it has room for. One that cancels meanwhile wants none.
     let room = match &end {
         End::Cancelled => None,
-        End::Answer(_) | End::Ended(..) => tokio::select! {
+        End::Answer(_) | End::Result(_) => tokio::select! {
             biased;
             () = call.cancelled.notified() => None,
             // Nobody is left to read it where the queue is closed.
             room = call.out.room_to_answer() => (!call.out.is_closed()).then_some(room),
         },
     };
-    let end = match end {
-        End::Ended(thread, result) if room.is_some() => End::Answer(output::ended(call.era, &thread, &result)),
-        other => other,
+    let answer = match end {
+        End::Result(result) if room.is_some() => Some(shape.result(call.era, &result)),
+        End::Answer(answer) => Some(answer),
+        End::Cancelled | End::Result(_) => None,
     };
     // The id is free again before the answer is out, so that a client may use it at once.
     drop(open);
-    match end {
-        End::Answer(answer) if call.is_codex => {
-            responder.answer_call(Ok(&codex::result(answer, named_thread.as_deref())), &call.gate);
-        }
-        End::Answer(answer) => responder.answer_call(Ok(&answer), &call.gate),
-        End::Cancelled | End::Ended(..) => drop(responder),
+    match answer {
+        Some(answer) => responder.answer_call(Ok(&answer), &call.gate),
+        None => drop(responder),
     }
     drop((room, open_request));
 }
@@ -132,7 +130,7 @@ async fn into_task(
         }
         Err(error) => {
             tracing::warn!(%error, "a task could not be written, so its call waits for the turn");
-            Stay::new(connection, call, place, binding).run(None).await
+            Stay::new(connection, call, place, binding, &Shape::Native).run(None).await
         }
     }
 }
@@ -147,13 +145,20 @@ struct Stay<'a> {
     /// The steering text that this call gave the turn.
     steer: Option<SteerId>,
     binding: CallBinding,
+    shape: &'a Shape,
     place: Option<openoxide_core::Attachment>,
 }
 
 impl<'a> Stay<'a> {
-    fn new(connection: &'a Arc<Connection>, call: &'a Arc<Call>, place: Place, binding: CallBinding) -> Self {
+    fn new(
+        connection: &'a Arc<Connection>,
+        call: &'a Arc<Call>,
+        place: Place,
+        binding: CallBinding,
+        shape: &'a Shape,
+    ) -> Self {
         let Place { thread, turn, attachment, began, steer } = place;
-        Self { connection, call, thread, turn, began, steer, binding, place: Some(attachment) }
+        Self { connection, call, thread, turn, began, steer, binding, shape, place: Some(attachment) }
     }
 
     async fn run(mut self, limit: Option<Duration>) -> End {
@@ -193,7 +198,7 @@ impl<'a> Stay<'a> {
                 () = self.call.cancelled.notified() => return self.cancelled(visit),
                 event = events.next() => {
                     let Some(event) = event else {
-                        return End::Answer(output::cut_short(self.call.era, &self.thread, self.turn).await);
+                        return End::Result(turn_result::cut_short(&self.thread, self.turn).await);
                     };
                     if event.turn_id() != self.turn {
                         continue;
@@ -212,7 +217,7 @@ impl<'a> Stay<'a> {
                     match event {
                         Event::TurnEnded { result, .. } => {
                             self.withdraw_questions();
-                            return End::Ended(Arc::clone(&self.thread), result);
+                            return End::Result(CallResult::Ended(Arc::clone(&self.thread), result));
                         }
                         Event::ApprovalRequested { .. } => {
                             if let Some(answer) = self.ask_pending(&visit) {
@@ -232,7 +237,8 @@ impl<'a> Stay<'a> {
                 }
                 () = wait_until(deadline) => {
                     self.withdraw_questions();
-                    return End::Answer(output::running(self.call.era, &self.thread, self.turn, started));
+                    let thread = Arc::clone(&self.thread);
+                    return End::Result(CallResult::Running { thread, turn: self.turn, started });
                 }
                 _ = heartbeat.tick(), if reporter.wants_progress() => reporter.heartbeat(),
             }
@@ -275,9 +281,7 @@ impl<'a> Stay<'a> {
     }
 
     fn wording(&self, request: &ApprovalRequest) -> Value {
-        let as_codex =
-            self.call.is_codex.then(|| codex::question(request, &self.thread.config().cwd, &self.call.id)).flatten();
-        as_codex.unwrap_or_else(|| question::to_wire(request))
+        self.shape.question(request, &self.thread, &self.call.id)
     }
 
     /// A question is settled, perhaps elsewhere: whoever still shows it is told.

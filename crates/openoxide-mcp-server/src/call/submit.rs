@@ -13,13 +13,12 @@ use openoxide_core::{
 };
 use openoxide_mcp_protocol::request_state::ParkedCall;
 use openoxide_mcp_protocol::tools::{OpenoxideParams, QueryParams, ReplyParams};
-use openoxide_mcp_protocol::{CallStatus, Era, tool_error};
 use serde_json::{Map, Value};
 
 use crate::connection::calls::Call;
 use crate::connection::questions;
 use crate::convert::choices;
-use crate::convert::output;
+use crate::convert::result::CallResult;
 use crate::principal::Principal;
 
 /// A place on a turn.
@@ -37,19 +36,23 @@ pub(crate) struct Place {
 pub(crate) enum Admission {
     /// On a turn.
     Place(Box<Place>),
-    /// The answer is known already.
-    Answer(Value),
+    /// How the call ended is known already.
+    Result(CallResult),
     /// The turn is over; the result is without its diff. With it, it becomes an answer when there is room for one.
     Ended(Arc<Thread>, Arc<TurnResult>),
     /// Nowhere: the client does not want an answer any more.
     Cancelled,
 }
 
-fn refused(era: Era, thread: Option<&str>, error: &CoreError) -> Admission {
-    Admission::Answer(output::refused(era, thread, error))
+fn refused(thread: Option<&str>, error: CoreError) -> Admission {
+    Admission::Result(CallResult::refused(thread, error))
 }
 
-fn placed(era: Era, thread: Arc<Thread>, submitted: Result<(Submitted, Attachment), CoreError>) -> Admission {
+fn invalid(message: impl Into<String>) -> Admission {
+    Admission::Result(CallResult::Invalid(message.into()))
+}
+
+fn placed(thread: Arc<Thread>, submitted: Result<(Submitted, Attachment), CoreError>) -> Admission {
     match submitted {
         Ok((Submitted::Turn(turn), attachment)) => {
             Admission::Place(Box::new(Place { thread, turn, attachment, began: true, steer: None }))
@@ -57,29 +60,21 @@ fn placed(era: Era, thread: Arc<Thread>, submitted: Result<(Submitted, Attachmen
         Ok((Submitted::Steered(turn, steer), attachment)) => {
             Admission::Place(Box::new(Place { thread, turn, attachment, began: false, steer: Some(steer) }))
         }
-        Ok((_, attachment)) => last(era, &thread, attachment.snapshot.last),
-        Err(error) => {
-            let (id, status) = (thread.id().to_string(), output::status_of(&error));
-            Admission::Answer(output::failed_on(era, id, status, &output::sentence(&error)))
-        }
+        Ok((_, attachment)) => last(&thread, attachment.snapshot.last),
+        Err(error) => Admission::Result(CallResult::failed(thread.id().to_string(), &error)),
     }
 }
 
 /// The last result of a thread on which no turn runs.
-fn last(era: Era, thread: &Arc<Thread>, last: Option<Arc<TurnResult>>) -> Admission {
+fn last(thread: &Arc<Thread>, last: Option<Arc<TurnResult>>) -> Admission {
     match last {
         Some(result) => Admission::Ended(Arc::clone(thread), result),
-        None => Admission::Answer(tool_error(era, "no turn has run on this thread yet; send a prompt")),
+        None => invalid("no turn has run on this thread yet; send a prompt"),
     }
 }
 
 /// Starts a thread with its first turn. Blocks on the disk for a moment.
-pub(crate) fn start(
-    manager: &Arc<ThreadManager>,
-    principal: &Principal,
-    era: Era,
-    params: OpenoxideParams,
-) -> Admission {
+pub(crate) fn start(manager: &Arc<ThreadManager>, principal: &Principal, params: OpenoxideParams) -> Admission {
     let defaults = manager.config().thread_defaults();
     let overrides = params.config.unwrap_or_default();
     let config = ThreadConfig {
@@ -99,24 +94,23 @@ pub(crate) fn start(
         max_steps: overrides.max_steps.map(|steps| u32::try_from(steps).unwrap_or(u32::MAX)),
         owner: principal.owner(),
     };
-    begin(manager.start_thread(config), era, params.prompt)
+    begin(manager.start_thread(config), params.prompt)
 }
 
 /// [`query`] where blocking holds nobody up.
 pub(crate) async fn query_in_background(
     manager: Arc<ThreadManager>,
     principal: Principal,
-    era: Era,
     params: QueryParams,
 ) -> Admission {
     let span = tracing::Span::current();
-    let asked = move || span.in_scope(|| query(&manager, &principal, era, params));
+    let asked = move || span.in_scope(|| query(&manager, &principal, params));
     let asked = tokio::task::spawn_blocking(asked).await;
-    asked.unwrap_or_else(|_| Admission::Answer(tool_error(era, "the question could not be started; ask again")))
+    asked.unwrap_or_else(|_| invalid("the question could not be started; ask again"))
 }
 
 /// Starts a query on a thread of its own, or on a read-only fork. Blocks on the disk where the thread has to be read.
-fn query(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: QueryParams) -> Admission {
+fn query(manager: &Arc<ThreadManager>, principal: &Principal, params: QueryParams) -> Admission {
     let Some(thread_id) = &params.thread_id else {
         let defaults = manager.config().thread_defaults();
         let config = ThreadConfig {
@@ -128,26 +122,26 @@ fn query(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: 
             owner: principal.owner(),
             ..defaults
         };
-        return begin(manager.start_thread(config), era, params.query);
+        return begin(manager.start_thread(config), params.query);
     };
-    let id = match self::thread_id(era, thread_id) {
+    let id = match self::thread_id(thread_id) {
         Ok(id) => id,
-        Err(answer) => return answer,
+        Err(refused) => return refused,
     };
     let fork = match manager.fork_for_query(id) {
         Ok(fork) => fork,
-        Err(error) => return refused(era, Some(thread_id), &as_told(manager, principal, id, error)),
+        Err(error) => return refused(Some(thread_id), as_told(manager, principal, id, error)),
     };
     // The fork has what the original has.
     let config = fork.config();
     if !principal.may_use(config.owner.as_deref()) {
         let _ = fork.submit(Op::Shutdown);
-        return refused(era, Some(thread_id), &CoreError::ThreadNotFound { id });
+        return refused(Some(thread_id), CoreError::ThreadNotFound { id });
     }
     let refuse = |message: String| {
         // A thread on which nothing runs is closed at once.
         let _ = fork.submit(Op::Shutdown);
-        Admission::Answer(tool_error(era, &message))
+        invalid(message)
     };
     if let Some(cwd) = &params.cwd
         && config.cwd.join(cwd) != config.cwd
@@ -165,23 +159,23 @@ fn query(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: 
         );
         return refuse(message);
     }
-    begin(Ok(fork), era, params.query)
+    begin(Ok(fork), params.query)
 }
 
-fn begin(thread: Result<Arc<Thread>, CoreError>, era: Era, prompt: String) -> Admission {
+fn begin(thread: Result<Arc<Thread>, CoreError>, prompt: String) -> Admission {
     match thread {
         Ok(thread) => {
             let submitted = thread.submit_and_attach(Op::UserInput { text: prompt });
-            placed(era, thread, submitted)
+            placed(thread, submitted)
         }
-        Err(error) => refused(era, None, &error),
+        Err(error) => refused(None, error),
     }
 }
 
-fn thread_id(era: Era, id: &str) -> Result<ThreadId, Admission> {
+fn thread_id(id: &str) -> Result<ThreadId, Admission> {
     let Ok(thread_id) = id.parse::<ThreadId>() else {
         let message = format!("thread_id is {id:?}, which is no thread id; use the threadId of an earlier result");
-        return Err(Admission::Answer(tool_error(era, &message)));
+        return Err(Admission::Result(CallResult::BadThreadId(message)));
     };
     Ok(thread_id)
 }
@@ -194,26 +188,26 @@ pub(crate) enum Reply {
 
 /// Continues a thread. Calls of one thread are admitted in the order in which this is called, also where the thread has
 /// to be loaded first.
-pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: ReplyParams) -> Reply {
-    let id = match thread_id(era, &params.thread_id) {
+pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, params: ReplyParams) -> Reply {
+    let id = match thread_id(&params.thread_id) {
         Ok(id) => id,
-        Err(answer) => return Reply::Now(answer),
+        Err(refused) => return Reply::Now(refused),
     };
     let (principal, manager) = (principal.clone(), Arc::clone(manager));
     match manager.enter(id) {
-        Entrance::Open(thread) => Reply::Now(reply_on(&thread, &principal, era, params)),
+        Entrance::Open(thread) => Reply::Now(reply_on(&thread, &principal, params)),
         Entrance::Line(ticket) => Reply::Later(Box::pin(async move {
             // Another process that uses the thread is waited for where the caller says for how long.
             let patience = params.wait_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
             let (thread, _pass) = ticket.open(patience.unwrap_or_default()).await;
             match thread {
-                Ok(thread) => reply_on(&thread, &principal, era, params),
+                Ok(thread) => reply_on(&thread, &principal, params),
                 Err(error) => {
                     // It reads the disk.
                     let asked = params.thread_id.clone();
-                    let told = move || refused(era, Some(&asked), &as_told(&manager, &principal, id, error));
+                    let told = move || refused(Some(&asked), as_told(&manager, &principal, id, error));
                     let told = tokio::task::spawn_blocking(told).await;
-                    told.unwrap_or_else(|_| refused(era, None, &CoreError::ThreadNotFound { id }))
+                    told.unwrap_or_else(|_| refused(None, CoreError::ThreadNotFound { id }))
                 }
             }
         })),
@@ -240,15 +234,15 @@ pub(crate) async fn unless_cancelled(call: Arc<Call>, admission: BoxFuture<'stat
     }
 }
 
-fn reply_on(thread: &Arc<Thread>, principal: &Principal, era: Era, params: ReplyParams) -> Admission {
+fn reply_on(thread: &Arc<Thread>, principal: &Principal, params: ReplyParams) -> Admission {
     if !principal.may_use(thread.config().owner.as_deref()) {
-        return refused(era, None, &CoreError::ThreadNotFound { id: thread.id() });
+        return refused(None, CoreError::ThreadNotFound { id: thread.id() });
     }
     let id = thread.id().to_string();
     if params.close.unwrap_or_default() {
         return match thread.submit(Op::Shutdown) {
-            Ok(_) => Admission::Answer(output::closed(era, thread)),
-            Err(error) => refused(era, Some(&id), &error),
+            Ok(_) => Admission::Result(CallResult::Closed(Arc::clone(thread))),
+            Err(error) => refused(Some(&id), error),
         };
     }
     let interrupt = params.interrupt.unwrap_or_default();
@@ -256,7 +250,7 @@ fn reply_on(thread: &Arc<Thread>, principal: &Principal, era: Era, params: Reply
         // Attached first, so that the end of an interrupted turn is not missed.
         let attachment = thread.attach();
         if interrupt && let Err(error) = thread.submit(Op::Interrupt { turn_id: None, why: Interruption::Asked }) {
-            return refused(era, Some(&id), &error);
+            return refused(Some(&id), error);
         }
         let running = attachment.snapshot.running.or_else(|| attachment.snapshot.queued.first().copied());
         return match running {
@@ -264,18 +258,18 @@ fn reply_on(thread: &Arc<Thread>, principal: &Principal, era: Era, params: Reply
                 let thread = Arc::clone(thread);
                 Admission::Place(Box::new(Place { thread, turn, attachment, began: false, steer: None }))
             }
-            None => last(era, thread, attachment.snapshot.last),
+            None => last(thread, attachment.snapshot.last),
         };
     };
     if interrupt && let Err(error) = thread.submit(Op::Interrupt { turn_id: None, why: Interruption::Asked }) {
-        return refused(era, Some(&id), &error);
+        return refused(Some(&id), error);
     }
     let op = match params.steer.unwrap_or_default() {
         true => Op::Steer { text },
         false => Op::UserInput { text },
     };
     let submitted = thread.submit_and_attach(op);
-    placed(era, Arc::clone(thread), submitted)
+    placed(Arc::clone(thread), submitted)
 }
 
 /// Brings a parked call back to its turn with the answers it collected. Never starts a turn, and decides nothing that
@@ -287,15 +281,15 @@ pub(crate) fn retry(
     client: Option<String>,
 ) -> Admission {
     let (Ok(thread_id), Ok(turn)) = (parked.thread_id.parse::<ThreadId>(), parked.turn_id.parse::<TurnId>()) else {
-        return Admission::Answer(tool_error(Era::Modern, "the parked call names no thread"));
+        return invalid("the parked call names no thread");
     };
     let gone = || {
         let message =
             "the turn that asked was interrupted; its questions are void. Continue the thread with a new prompt";
-        output::failed_on(Era::Modern, parked.thread_id.clone(), CallStatus::Interrupted, message)
+        Admission::Result(CallResult::interrupted(parked.thread_id.clone(), message))
     };
     // A turn that waits is in memory.
-    let Some(thread) = manager.in_memory(thread_id) else { return Admission::Answer(gone()) };
+    let Some(thread) = manager.in_memory(thread_id) else { return gone() };
     let attachment = thread.attach();
     for request in attachment.snapshot.pending.iter().filter(|request| request.turn_id == turn) {
         let id = request.id.to_string();
@@ -309,6 +303,6 @@ pub(crate) fn retry(
     }
     match thread.kept_result(turn) {
         Some(result) => Admission::Ended(thread, result),
-        None => Admission::Answer(gone()),
+        None => gone(),
     }
 }

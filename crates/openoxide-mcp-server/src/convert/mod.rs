@@ -5,3 +5,4 @@ pub(crate) mod event;
 pub(crate) mod output;
 pub(crate) mod question;
 pub(crate) mod resources;
+pub(crate) mod result;
