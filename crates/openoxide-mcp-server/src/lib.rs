@@ -7,7 +7,7 @@
 //!
 //! # Floors
 //!
-//! A module uses those below it and none above it.
+//! A module uses those below it and none above it; `cargo xtask layers` judges that.
 //!
 //! | module | what it owns |
 //! |---|---|
@@ -17,8 +17,8 @@
 //! | `call` | a `tools/call`: it begins, gets to its turn, and its runner reports, asks and answers |
 //! | `connection` | one client: what was agreed, its open calls, the questions put to it, its subscriptions |
 //! | `server` | what every connection shares: the threads, who is attached to them, tasks, the end |
+//! | `compat` | the shapes of Codex, made from what core says, and what is known of hosts |
 //! | `convert` | core's types to wire types and back, and nothing else |
-//! | `compat` | the shapes of Codex, and what is known of hosts |
 //!
 //! The processor is not in `connection` because methods and calls use their connection, and the processor uses them. At the
 //! root is what belongs to no floor because all may use it: `service`, which is how a transport sees what it serves,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use openoxide_core::DEFAULT_SHARE_PERCENT;
 
 use super::authority::Origin;
-use super::guard::Token;
+use super::token::Token;
 
 /// How the listener is kept.
 #[derive(Debug, Clone)]

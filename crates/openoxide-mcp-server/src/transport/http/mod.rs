@@ -21,6 +21,7 @@ mod peer;
 mod refusal;
 mod sessions;
 mod stream;
+mod token;
 mod unread;
 
 use std::sync::Arc;
@@ -46,12 +47,12 @@ use config::{check_address, is_loopback};
 use connections::{Connection, Connections};
 use door::Door;
 use guard::Guard;
-pub use guard::Token;
 use headers::Wire;
 use listener::Listener;
 use peer::PeerUsers;
 use refusal::{not_allowed, refusal, refusal_of};
 use sessions::Sessions;
+pub use token::Token;
 use unread::EachUnread;
 
 use crate::principal::Principal;
