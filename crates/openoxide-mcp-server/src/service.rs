@@ -1,4 +1,4 @@
-//! Between the doors (a pair of streams, HTTP) and what serves the messages that come through them.
+//! Between the transports (a pair of streams, HTTP) and what serves the messages that come through them.
 
 use std::sync::Arc;
 
