@@ -23,7 +23,7 @@ pub use api::*;
 pub use manager::{
     Entrance, PageCursor, Pass, ThreadManager, Ticket, Transcript, TranscriptEntry, Undone, fork_rollout, undo_turn,
 };
-pub use rules::{PatchReach, Request, decide};
+pub use rules::{PatchReach, Request, decide, plain_commands};
 pub use shares::{Exceeded, Held, Shares, share_of};
 pub use store::{
     Damage, EventRecord, FORMAT, Fate, FileRecord, JsonlStore, Opened, Overrides, PatchLedger, PatchNote, Reading,

@@ -170,7 +170,8 @@ fn read_word(word: &Value, reason: Option<String>) -> Answer {
             "deny_and_stop" | "abort" => Answer::DenyAndStop(reason),
             _ => Answer::Deny(Refusal::Error, None),
         },
-        Value::Object(fields) if fields.contains_key("approved_execpolicy_amendment") => Answer::Approve,
+        // A rule for commands like this one: the part of it that is kept here is the thread's.
+        Value::Object(fields) if fields.contains_key("approved_execpolicy_amendment") => Answer::ApproveForThread,
         Value::Object(fields) => match fields.get("denied") {
             Some(denied) => {
                 let note = denied.get("rejection").and_then(Value::as_str).map(str::to_owned);

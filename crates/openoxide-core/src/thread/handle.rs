@@ -129,6 +129,11 @@ impl Thread {
         self.core.config.provider.id()
     }
 
+    /// The most tokens that its model reads at once.
+    pub fn context_window(&self) -> u64 {
+        self.core.config.provider.facts(&self.config.model).context_window
+    }
+
     /// The thread at this moment and everything it tells afterwards, with nothing missed or told twice between them.
     pub fn attach(self: &Arc<Self>) -> Attachment {
         self.attach_locked(&lock(&self.state))

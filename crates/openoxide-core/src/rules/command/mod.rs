@@ -24,3 +24,11 @@ mod scan;
 mod tests;
 
 pub use self::decide::{PatchReach, Request, decide};
+
+/// The commands of a shell line by their words, where the line holds nothing but plain ones: for showing what it does.
+pub fn plain_commands(line: &str) -> Option<Vec<Vec<String>>> {
+    let commands = lexer::read(line).ok()?;
+    let has_pattern = commands.iter().flatten().any(|word| word.is_pattern);
+    let words = |command: lexer::Command| command.into_iter().map(|word| word.text).collect();
+    (!has_pattern).then(|| commands.into_iter().map(words).collect())
+}

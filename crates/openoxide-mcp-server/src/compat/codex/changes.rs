@@ -1,64 +1,67 @@
-//! Commands and changes of files as Codex told them.
+//! Changes of files as Codex told them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use openoxide_core::{FileChange, FileChangeKind, quote_path};
 use serde_json::{Map, Value, json};
-
-/// A command by its words; what it does is not told.
-pub(super) fn parsed(argv: &[String]) -> Value {
-    json!([{ "type": "unknown", "cmd": openoxide_core::visible(argv) }])
-}
 
 /// What is typed into a command, as the words of a command: Codex had no other form for it.
 pub(super) fn typing(command_id: u64, text: &str) -> [String; 3] {
     ["write_stdin".to_owned(), command_id.to_string(), text.to_owned()]
 }
 
-/// Changes by absolute path; with the diff of all of them each has its own part.
-pub(super) fn changes_of(cwd: &Path, changes: &[FileChange], diff: Option<&str>) -> Value {
-    let parts = diff.map(parts_of).unwrap_or_default();
-    let part = |at: usize| parts.get(at).map_or("", String::as_str);
-    let entry = |(at, change): (usize, &FileChange)| {
+/// Changes by absolute path: the content of what is added or deleted, and the hunks of what is updated.
+pub(super) fn changes_of(cwd: &Path, changes: &[FileChange]) -> Value {
+    let entry = |change: &FileChange| {
         let what = match change.kind {
-            FileChangeKind::Add => {
-                let added =
-                    part(at).lines().filter(|line| !line.starts_with("+++")).filter_map(|line| line.strip_prefix('+'));
-                json!({ "type": "add", "content": added.map(|line| format!("{line}\n")).collect::<String>() })
-            }
+            FileChangeKind::Add => json!({ "type": "add", "content": content(&change.diff, '+') }),
             FileChangeKind::Update => {
                 let move_path = change.move_to.as_ref().map(|to| quote_path(&cwd.join(to)));
-                json!({ "type": "update", "unified_diff": part(at), "move_path": move_path })
+                json!({ "type": "update", "unified_diff": hunks(&change.diff), "move_path": move_path })
             }
-            FileChangeKind::Delete => json!({ "type": "delete" }),
+            FileChangeKind::Delete => json!({ "type": "delete", "content": content(&change.diff, '-') }),
         };
         (quote_path(&cwd.join(&change.path)), what)
     };
-    Value::Object(changes.iter().enumerate().map(entry).collect::<Map<_, _>>())
+    Value::Object(changes.iter().map(entry).collect::<Map<_, _>>())
 }
 
-/// The parts of a unified diff, one for each file.
-fn parts_of(diff: &str) -> Vec<String> {
-    let mut parts: Vec<String> = Vec::new();
-    let mut lines = diff.lines().peekable();
-    while let Some(line) = lines.next() {
-        // What stands between two files belongs to neither.
-        if line.starts_with("diff --git ") {
-            while lines.peek().is_some_and(|next| !next.starts_with("--- ") && !next.starts_with("diff --git ")) {
-                lines.next();
-            }
-            continue;
-        }
-        let begins = line.starts_with("--- ") && lines.peek().is_some_and(|next| next.starts_with("+++ "));
-        if begins {
-            parts.push(String::new());
-        }
-        if let Some(part) = parts.last_mut() {
-            part.push_str(line);
-            part.push('\n');
+/// What a patch that was applied says of itself.
+pub(super) fn summary(changes: &[FileChange]) -> String {
+    let line = |letter: char, path: &PathBuf| format!("{letter} {}\n", quote_path(path));
+    let of = |letter: char| match letter {
+        'A' => FileChangeKind::Add,
+        'M' => FileChangeKind::Update,
+        _ => FileChangeKind::Delete,
+    };
+    let lines = ['A', 'M', 'D'].into_iter().flat_map(|letter| {
+        let those = changes.iter().filter(move |change| change.kind == of(letter));
+        those.map(move |change| line(letter, change.move_to.as_ref().unwrap_or(&change.path)))
+    });
+    format!("Success. Updated the following files:\n{}", lines.collect::<String>())
+}
+
+/// A file's diff without the lines that name it.
+fn hunks(diff: &str) -> &str {
+    match diff.starts_with("@@") {
+        true => diff,
+        false => diff.find("\n@@").map_or("", |at| &diff[at + 1..]),
+    }
+}
+
+/// One side of a diff that has only that side.
+fn content(diff: &str, side: char) -> String {
+    let mut content = String::new();
+    for line in hunks(diff).lines() {
+        if let Some(text) = line.strip_prefix(side) {
+            content.push_str(text);
+            content.push('\n');
+        } else if line.starts_with('\\') {
+            // `\ No newline at end of file`
+            content.truncate(content.trim_end_matches('\n').len());
         }
     }
-    parts
+    content
 }
 
 #[cfg(test)]
@@ -66,12 +69,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_changed_file_has_its_part_of_the_diff() {
-        let diff = "diff --git a/a.txt b/a.txt\nnew file mode 100644\n--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,2 @@\n+one\n+--- two\ndiff --git a/b.txt b/b.txt\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-x\n+y\n";
-        let change = |path: &str, kind| FileChange { path: path.into(), kind, move_to: None, diff: "".into() };
-        let changes = [change("a.txt", FileChangeKind::Add), change("b.txt", FileChangeKind::Update)];
-        let all = changes_of(Path::new("/w"), &changes, Some(diff));
+    fn each_changed_file_has_what_it_was_or_becomes() {
+        let change =
+            |path: &str, kind, diff: &str| FileChange { path: path.into(), kind, move_to: None, diff: diff.into() };
+        let changes = [
+            change("a.txt", FileChangeKind::Add, "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,2 @@\n+one\n+--- two\n"),
+            change("b.txt", FileChangeKind::Update, "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-x\n+y\n"),
+            change(
+                "c.txt",
+                FileChangeKind::Delete,
+                "--- a/c.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-x\n-y\n\\ No newline at end of file\n",
+            ),
+            change("empty.txt", FileChangeKind::Add, "diff --git a/empty.txt b/empty.txt\nnew file mode 100644\n"),
+        ];
+        let all = changes_of(Path::new("/w"), &changes);
         assert_eq!(all["/w/a.txt"], json!({ "type": "add", "content": "one\n--- two\n" }));
-        assert!(all["/w/b.txt"]["unified_diff"].as_str().unwrap().ends_with("-x\n+y\n"));
+        let update = json!({ "type": "update", "unified_diff": "@@ -1 +1 @@\n-x\n+y\n", "move_path": null });
+        assert_eq!(all["/w/b.txt"], update);
+        assert_eq!(all["/w/c.txt"], json!({ "type": "delete", "content": "x\ny" }));
+        assert_eq!(all["/w/empty.txt"], json!({ "type": "add", "content": "" }));
+        let told = "Success. Updated the following files:\nA a.txt\nA empty.txt\nM b.txt\nD c.txt\n";
+        assert_eq!(summary(&changes), told);
     }
 }

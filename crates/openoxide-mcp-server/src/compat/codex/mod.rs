@@ -5,8 +5,10 @@
 
 mod changes;
 mod events;
+mod parsed;
 mod question;
 mod result;
+mod session;
 
 pub(crate) use events::Events;
 pub(crate) use question::question;

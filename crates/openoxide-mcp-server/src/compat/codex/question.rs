@@ -6,7 +6,8 @@ use openoxide_core::{ApprovalAction, ApprovalRequest, quote_path};
 use openoxide_mcp_protocol::RequestId;
 use serde_json::{Value, json};
 
-use super::changes::{changes_of, parsed, typing};
+use super::changes::{changes_of, typing};
+use super::parsed::parsed;
 
 /// The parameters of `elicitation/create` as Codex put them. Its clients answer with a `decision` beside `action`.
 pub(crate) fn question(request: &ApprovalRequest, cwd: &Path, call: &RequestId) -> Option<Value> {
@@ -26,10 +27,10 @@ pub(crate) fn question(request: &ApprovalRequest, cwd: &Path, call: &RequestId) 
             params["codex_cwd"] = json!(quote_path(cwd));
             params["codex_parsed_cmd"] = parsed(argv);
         }
-        ApprovalAction::Patch { changes, unified_diff } => {
+        ApprovalAction::Patch { changes, .. } => {
             params["message"] = json!("Allow Codex to apply proposed code changes?");
             params["codex_elicitation"] = json!("patch-approval");
-            params["codex_changes"] = changes_of(cwd, changes, Some(unified_diff));
+            params["codex_changes"] = changes_of(cwd, changes);
             if let Some(why) = &request.justification {
                 params["codex_reason"] = json!(why);
             }

@@ -1,0 +1,41 @@
+//! What Codex told of a session that begins: `session_configured` and what follows it.
+
+use openoxide_core::{SandboxMode, Thread, quote_path};
+use serde_json::{Value, json};
+
+/// The messages, in order.
+pub(super) fn configured(thread: &Thread) -> Vec<Value> {
+    let config = thread.config();
+    let cwd = quote_path(&config.cwd);
+    let configured = json!({
+        "type": "session_configured",
+        "session_id": thread.id(),
+        "thread_id": thread.id(),
+        "model": config.model,
+        "model_provider_id": thread.provider_id(),
+        "approval_policy": config.approval_policy.as_str(),
+        "approvals_reviewer": "user",
+        "permission_profile": permissions(config.sandbox, &cwd),
+        "sandbox_mode": config.sandbox.as_str(),
+        "cwd": cwd,
+    });
+    vec![configured, json!({ "type": "mcp_startup_complete", "ready": [], "failed": [], "cancelled": [] })]
+}
+
+/// What commands may touch, in Codex's words.
+fn permissions(sandbox: SandboxMode, cwd: &str) -> Value {
+    let special = |kind: &str, access: &str| json!({ "path": { "type": "special", "value": { "kind": kind } }, "access": access });
+    let mut entries = vec![special("root", "read")];
+    match sandbox {
+        SandboxMode::DangerFullAccess => return json!({ "type": "disabled" }),
+        SandboxMode::ReadOnly => {}
+        SandboxMode::WorkspaceWrite => {
+            entries.push(json!({ "path": { "type": "path", "path": cwd }, "access": "write" }));
+        }
+    }
+    json!({
+        "type": "managed",
+        "file_system": { "type": "restricted", "entries": entries },
+        "network": "restricted",
+    })
+}
