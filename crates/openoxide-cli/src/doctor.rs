@@ -190,6 +190,7 @@ fn ask(provider: &dyn Provider, model: &str) -> Result<Duration, ModelError> {
             input: &[Arc::new(prompt)],
             tools: &[],
             cache_key: "doctor",
+            reasoning: Default::default(),
         });
         while let Some(event) = stream.next().await {
             event?;

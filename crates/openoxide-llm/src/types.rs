@@ -110,6 +110,15 @@ impl ToolSpec {
     }
 }
 
+/// How a model is to reason, where a caller says so; else the provider's configuration holds.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ReasoningChoice<'a> {
+    /// How much (`low`, `high`, ...).
+    pub effort: Option<&'a str>,
+    /// What is told of it (`auto`, `concise`, `detailed`, `none`).
+    pub summary: Option<&'a str>,
+}
+
 /// One request for one model response. Borrowed: a provider writes the body before it returns its stream.
 #[derive(Debug, Clone, Copy)]
 pub struct ModelRequest<'a> {
@@ -123,6 +132,8 @@ pub struct ModelRequest<'a> {
     pub tools: &'a [ToolSpec],
     /// Stable for a thread, so that the provider can cache the prefix.
     pub cache_key: &'a str,
+    /// How to reason.
+    pub reasoning: ReasoningChoice<'a>,
 }
 
 /// Tokens of one response.

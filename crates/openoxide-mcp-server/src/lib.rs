@@ -38,6 +38,7 @@ mod service;
 mod transport;
 
 pub use openoxide_mcp_protocol::TraceContext;
+pub use openoxide_mcp_protocol::tools::ToolFamilies;
 pub use principal::Principal;
 pub use server::{ApprovalStrategy, OnEof, Server, ServerConfig};
 pub use service::{Service, Session};

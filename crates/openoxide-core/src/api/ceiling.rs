@@ -240,6 +240,8 @@ mod tests {
             base_instructions: None,
             developer_instructions: None,
             compact_prompt: None,
+            reasoning_effort: None,
+            reasoning_summary: None,
             read_only_tools: false,
             owner: None,
             tool_output_token_limit: None,

@@ -89,6 +89,8 @@ impl Config {
             base_instructions: None,
             developer_instructions: None,
             compact_prompt: None,
+            reasoning_effort: None,
+            reasoning_summary: None,
             read_only_tools: false,
             owner: None,
             tool_output_token_limit: None,

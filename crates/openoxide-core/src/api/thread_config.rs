@@ -26,6 +26,10 @@ pub struct ThreadConfig {
     pub developer_instructions: Option<String>,
     /// In place of [`crate::Config::compact_prompt`].
     pub compact_prompt: Option<String>,
+    /// How much the model reasons; none leaves it to the provider's configuration.
+    pub reasoning_effort: Option<String>,
+    /// What is told of its reasoning; none leaves it to the provider's configuration.
+    pub reasoning_summary: Option<String>,
     /// A query thread: tools that only read, and commands only where they can be held to that.
     pub read_only_tools: bool,
     /// In place of [`crate::Config::tool_output_token_limit`].
@@ -41,6 +45,15 @@ pub struct ThreadConfig {
     /// Whose thread it is, where the server has more than one user; it is kept and told, and those who serve threads
     /// decide by it.
     pub owner: Option<Arc<str>>,
+}
+
+impl ThreadConfig {
+    pub(crate) fn reasoning(&self) -> openoxide_llm::ReasoningChoice<'_> {
+        openoxide_llm::ReasoningChoice {
+            effort: self.reasoning_effort.as_deref(),
+            summary: self.reasoning_summary.as_deref(),
+        }
+    }
 }
 
 /// When a person is asked before something is done.

@@ -279,6 +279,8 @@ impl ThreadManager {
             base_instructions: base_instructions.clone(),
             developer_instructions: developer_instructions.clone(),
             compact_prompt: meta.compact_prompt.clone(),
+            reasoning_effort: meta.reasoning_effort.clone(),
+            reasoning_summary: meta.reasoning_summary.clone(),
             read_only_tools: *read_only_tools,
             tool_output_token_limit: overrides.tool_output_token_limit,
             project_doc_max_bytes: overrides.project_doc_max_bytes,

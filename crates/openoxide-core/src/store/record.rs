@@ -123,6 +123,12 @@ pub struct SessionMeta {
     /// What the conversation is summed up with, where the caller said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compact_prompt: Option<String>,
+    /// How much its model reasons.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_effort: Option<String>,
+    /// What is told of its reasoning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_summary: Option<String>,
     /// Whether the thread has reading tools only.
     #[serde(default)]
     pub read_only_tools: bool,
@@ -177,6 +183,8 @@ impl SessionMeta {
             base_instructions: config.base_instructions.clone(),
             developer_instructions: config.developer_instructions.clone(),
             compact_prompt: config.compact_prompt.clone(),
+            reasoning_effort: config.reasoning_effort.clone(),
+            reasoning_summary: config.reasoning_summary.clone(),
             read_only_tools: config.read_only_tools,
             forked_from: None,
             owner: config.owner.as_deref().map(str::to_owned),
@@ -200,6 +208,8 @@ impl SessionMeta {
             base_instructions: None,
             developer_instructions: None,
             compact_prompt: None,
+            reasoning_effort: None,
+            reasoning_summary: None,
             read_only_tools: false,
             forked_from: None,
             owner: None,

@@ -242,6 +242,8 @@ pub(crate) fn salvaged_meta(id: ThreadId, lines: &[RolloutLine]) -> Option<Sessi
         base_instructions: None,
         developer_instructions: None,
         compact_prompt: None,
+        reasoning_effort: None,
+        reasoning_summary: None,
         read_only_tools: false,
         forked_from: None,
         owner: None,

@@ -60,6 +60,8 @@ impl Compaction {
             input: &input,
             tools: &self.tools,
             cache_key: &self.cache_key,
+            // A summary needs no more thought than the provider's configuration says.
+            reasoning: openoxide_llm::ReasoningChoice::default(),
         });
         let mut text = String::new();
         while let Some(event) = stream.next().await {

@@ -316,6 +316,7 @@ impl Driver {
             input: &history,
             tools: self.host.toolbox().specs(),
             cache_key: &self.cache_key,
+            reasoning: config.reasoning(),
         }));
     }
 

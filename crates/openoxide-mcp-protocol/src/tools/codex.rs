@@ -108,22 +108,47 @@ fn object(value: Value) -> JsonObject {
 /// Reads a call of one of these tools.
 pub(super) fn parse(choices: &Choices, name: &str, arguments: Option<&RawValue>) -> Result<ToolCall, ToolCallError> {
     let Some(arguments) = arguments else {
-        return bad(format!("Missing arguments for {name} tool-call; the `prompt` field is required."));
+        return bad(match name {
+            CODEX_REPLY => "Missing arguments for codex-reply tool-call; the `thread_id` and `prompt` fields are required.".to_owned(),
+            _ => "Missing arguments for codex tool-call; the `prompt` field is required.".to_owned(),
+        });
     };
     if name == CODEX_REPLY { reply(arguments) } else { start(choices, arguments) }
+}
+
+/// What Codex answered to a call of a tool that it did not have.
+pub(super) fn unknown(name: &str) -> Result<ToolCall, ToolCallError> {
+    bad(format!("Unknown tool '{name}'"))
 }
 
 fn bad<T>(message: String) -> Result<T, ToolCallError> {
     Err(ToolCallError::BadArguments(message))
 }
 
-fn read<T: DeserializeOwned>(arguments: &RawValue, what: &str) -> Result<T, ToolCallError> {
-    serde_json::from_str(arguments.get())
-        .or_else(|error| bad(format!("Failed to parse configuration for {what} tool: {error}")))
+fn read<T: DeserializeOwned>(arguments: &RawValue) -> Result<T, ToolCallError> {
+    serde_json::from_str(arguments.get()).or_else(|error| {
+        let error = error.to_string();
+        // Where in the arguments it stands is of no use: the caller wrote no lines.
+        let error = error.rsplit_once(" at line ").map_or(&*error, |(error, _)| error);
+        bad(format!("Failed to parse configuration for Codex tool: {error}"))
+    })
 }
 
+/// The keys of `config` that are read. Others are ignored, as unknown ones were.
+const READ: [&str; 9] = [
+    "model",
+    "sandbox_mode",
+    "approval_policy",
+    "developer_instructions",
+    "compact_prompt",
+    "model_reasoning_effort",
+    "model_reasoning_summary",
+    "tool_output_token_limit",
+    "project_doc_max_bytes",
+];
+
 fn start(choices: &Choices, arguments: &RawValue) -> Result<ToolCall, ToolCallError> {
-    let params: CodexParams = read(arguments, "Codex")?;
+    let params: CodexParams = read(arguments)?;
     if params.prompt.trim().is_empty() {
         return bad("Failed to parse configuration for Codex tool: prompt is empty; say what to do".to_owned());
     }
@@ -132,6 +157,18 @@ fn start(choices: &Choices, arguments: &RawValue) -> Result<ToolCall, ToolCallEr
     let number = |key: &str| config.get(key).and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
     let sandbox = params.sandbox.or_else(|| setting("sandbox_mode"));
     let policy = params.approval_policy.or_else(|| setting("approval_policy"));
+    let overrides = ConfigOverrides {
+        model: setting("model"),
+        model_reasoning_effort: setting("model_reasoning_effort"),
+        model_reasoning_summary: setting("model_reasoning_summary"),
+        tool_output_token_limit: number("tool_output_token_limit").filter(|limit| *limit > 0),
+        project_doc_max_bytes: number("project_doc_max_bytes"),
+        ignored: config.keys().filter(|key| !READ.contains(&key.as_str())).cloned().collect(),
+        ..ConfigOverrides::default()
+    };
+    if let Some(fault) = overrides.fault() {
+        return bad(format!("Failed to load Codex configuration from overrides: {fault}"));
+    }
     Ok(ToolCall::Start(OpenoxideParams {
         prompt: params.prompt,
         cwd: params.cwd,
@@ -143,12 +180,7 @@ fn start(choices: &Choices, arguments: &RawValue) -> Result<ToolCall, ToolCallEr
         instructions: params.developer_instructions.or_else(|| setting("developer_instructions")),
         base_instructions: params.base_instructions,
         compact_prompt: params.compact_prompt.or_else(|| setting("compact_prompt")),
-        config: Some(ConfigOverrides {
-            model: setting("model"),
-            tool_output_token_limit: number("tool_output_token_limit").filter(|limit| *limit > 0),
-            project_doc_max_bytes: number("project_doc_max_bytes"),
-            ..ConfigOverrides::default()
-        }),
+        config: Some(overrides),
         wait_seconds: None,
     }))
 }
@@ -167,12 +199,12 @@ fn word_of<T: Word>(field: &str, given: &str, offered: &[T], all: &[T]) -> Resul
 }
 
 fn reply(arguments: &RawValue) -> Result<ToolCall, ToolCallError> {
-    let params: CodexReplyParams = read(arguments, "Codex-reply")?;
+    let params: CodexReplyParams = read(arguments)?;
     let Some(thread_id) = params.thread_id.or(params.conversation_id) else {
-        return bad("Failed to parse thread_id: threadId is missing; use the threadId of an earlier result".to_owned());
+        return bad("Failed to parse thread_id: either threadId or conversationId must be provided".to_owned());
     };
     if params.prompt.trim().is_empty() {
-        return bad("Failed to parse configuration for Codex-reply tool: prompt is empty; say what to do".to_owned());
+        return bad("Failed to parse configuration for Codex tool: prompt is empty; say what to do".to_owned());
     }
     Ok(ToolCall::Reply(ReplyParams {
         thread_id,
@@ -187,10 +219,10 @@ fn reply(arguments: &RawValue) -> Result<ToolCall, ToolCallError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::ToolSet;
+    use crate::tools::{ToolFamilies, ToolSet};
 
     fn parsed(name: &str, json: &str) -> Result<ToolCall, ToolCallError> {
-        let tools = ToolSet::new(Choices::default()).with_codex();
+        let tools = ToolSet::new(Choices::default()).with(ToolFamilies::All);
         tools.parse(name, Some(&RawValue::from_string(json.to_owned()).unwrap()))
     }
 
@@ -207,6 +239,7 @@ mod tests {
         assert_eq!((params.instructions.as_deref(), params.compact_prompt.as_deref()), (Some("d"), Some("c")));
         let config = params.config.unwrap();
         assert_eq!((config.model.as_deref(), config.project_doc_max_bytes), (Some("m"), Some(0)));
+        assert_eq!((config.model_reasoning_effort.as_deref(), &*config.ignored), (Some("high"), &["features".to_owned()][..]));
         let by_config = r#"{"prompt":"p","config":{"sandbox_mode":"read-only","approval_policy":"on-request"}}"#;
         let ToolCall::Start(params) = parsed(CODEX, by_config).unwrap() else { panic!("a start") };
         assert_eq!(
@@ -225,6 +258,11 @@ mod tests {
             (CODEX, "{}", "Failed to parse configuration for Codex tool: "),
             (CODEX, r#"{"prompt":"p","profile":"x"}"#, "Failed to parse configuration for Codex tool: "),
             (CODEX, r#"{"prompt":"p","sandbox":"none"}"#, "Failed to parse configuration for Codex tool: "),
+            (
+                CODEX,
+                r#"{"prompt":"p","config":{"model_reasoning_effort":"most"}}"#,
+                "Failed to load Codex configuration from overrides: config.model_reasoning_effort is \"most\"; allowed: none",
+            ),
             (CODEX_REPLY, r#"{"prompt":"p"}"#, "Failed to parse thread_id: "),
         ] {
             let Err(ToolCallError::BadArguments(text)) = parsed(tool, json) else { panic!("{json}") };

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use arguments::{bad, read};
 pub use choices::{ApprovalChoice, SandboxChoice};
 pub use mirrored::Mirrored;
-pub use schema::{Choices, ToolSet};
+pub use schema::{Choices, ToolFamilies, ToolSet};
 
 /// Starts a thread.
 pub const OPENOXIDE: &str = "openoxide";
@@ -134,6 +134,14 @@ pub struct ConfigOverrides {
     #[serde(default)]
     #[schemars(with = "String")]
     pub model: Option<String>,
+    /// How much the model reasons: none, minimal, low, medium, high or xhigh. Not every model takes every word.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub model_reasoning_effort: Option<String>,
+    /// What is told of the reasoning: auto, concise, detailed or none.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub model_reasoning_summary: Option<String>,
     /// The most tokens of one tool's output that the model is given.
     #[serde(default)]
     #[schemars(with = "usize", range(min = 1))]
@@ -154,6 +162,26 @@ pub struct ConfigOverrides {
     #[serde(default)]
     #[schemars(with = "u64", range(min = 1))]
     pub max_steps: Option<u64>,
+    /// Keys that were given and are not read, where that is no error.
+    #[serde(skip)]
+    pub ignored: Vec<String>,
+}
+
+/// Words for how much a model reasons.
+const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high", "xhigh"];
+/// Words for what is told of the reasoning.
+const SUMMARIES: [&str; 4] = ["auto", "concise", "detailed", "none"];
+
+impl ConfigOverrides {
+    /// What is wrong with a value that its type does not show.
+    fn fault(&self) -> Option<String> {
+        let fault = |key: &str, given: &Option<String>, allowed: &[&str]| {
+            let given = given.as_deref().filter(|given| !allowed.contains(given))?;
+            Some(format!("config.{key} is {given:?}; allowed: {}", allowed.join(", ")))
+        };
+        fault("model_reasoning_effort", &self.model_reasoning_effort, &EFFORTS)
+            .or_else(|| fault("model_reasoning_summary", &self.model_reasoning_summary, &SUMMARIES))
+    }
 }
 
 /// A parsed call of one of our tools.
@@ -186,6 +214,14 @@ impl ToolCall {
         }
     }
 
+    /// Keys of `config` that were given and are not read.
+    pub fn ignored(&self) -> &[String] {
+        match self {
+            Self::Start(OpenoxideParams { config: Some(config), .. }) => &config.ignored,
+            Self::Start(_) | Self::Reply(_) | Self::Query(_) => &[],
+        }
+    }
+
     /// How long the caller wants to wait, in seconds.
     pub fn wait_seconds(&self) -> Option<f64> {
         match self {
@@ -202,10 +238,20 @@ impl ToolSet {
     /// # Errors
     /// [`ToolCallError`]; the text names the field, the value and what is allowed.
     pub fn parse(&self, name: &str, arguments: Option<&RawValue>) -> Result<ToolCall, ToolCallError> {
+        let families = self.families();
+        if families != ToolFamilies::Native && codex::is_codex(name) {
+            return codex::parse(self.choices(), name, arguments);
+        }
+        if families == ToolFamilies::Codex {
+            return codex::unknown(name);
+        }
         match name {
             OPENOXIDE => {
                 let params: OpenoxideParams = read(self, name, arguments)?;
                 not_blank(name, "prompt", &params.prompt)?;
+                if let Some(fault) = params.config.as_ref().and_then(ConfigOverrides::fault) {
+                    return bad(name, &fault);
+                }
                 Ok(ToolCall::Start(params))
             }
             REPLY => {
@@ -230,7 +276,6 @@ impl ToolSet {
                 not_blank(name, "query", &params.query)?;
                 Ok(ToolCall::Query(params))
             }
-            _ if self.has_codex() && codex::is_codex(name) => codex::parse(self.choices(), name, arguments),
             _ => {
                 let names: Vec<&str> = self.list().iter().map(|tool| &*tool.name).collect();
                 Err(ToolCallError::UnknownTool(format!("unknown tool {name:?}; the tools are {}", names.join(", "))))

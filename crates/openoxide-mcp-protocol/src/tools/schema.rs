@@ -35,29 +35,41 @@ impl Default for Choices {
     }
 }
 
+/// Which tools a server has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ToolFamilies {
+    /// Our own.
+    #[default]
+    Native,
+    /// Those of Codex alone, as a host has them that was configured for it.
+    Codex,
+    /// Both.
+    All,
+}
+
 /// The tools of one server: as they are listed, and as their arguments are read.
 #[derive(Debug)]
 pub struct ToolSet {
     choices: Choices,
-    codex: bool,
+    families: ToolFamilies,
     listed: OnceLock<Vec<Tool>>,
 }
 
 impl ToolSet {
-    /// The tools with what is offered. The listing is made when it is first wanted.
+    /// Our own tools with what is offered. The listing is made when it is first wanted.
     #[must_use]
     pub fn new(choices: Choices) -> Self {
-        Self { choices, codex: false, listed: OnceLock::new() }
+        Self { choices, families: ToolFamilies::Native, listed: OnceLock::new() }
     }
 
-    /// With the tools of Codex as well.
+    /// With these tools instead.
     #[must_use]
-    pub fn with_codex(self) -> Self {
-        Self { codex: true, ..self }
+    pub fn with(self, families: ToolFamilies) -> Self {
+        Self { families, ..self }
     }
 
-    pub(super) fn has_codex(&self) -> bool {
-        self.codex
+    pub(super) fn families(&self) -> ToolFamilies {
+        self.families
     }
 
     pub(super) fn choices(&self) -> &Choices {
@@ -67,11 +79,12 @@ impl ToolSet {
     /// All tools as `tools/list` shows them, in one fixed order.
     pub fn list(&self) -> &[Tool] {
         self.listed.get_or_init(|| {
-            let mut tools = list(&self.choices);
-            if self.codex {
-                tools.extend(codex::list(&self.choices));
+            let of_codex = || codex::list(&self.choices).into_iter();
+            match self.families {
+                ToolFamilies::Native => list(&self.choices),
+                ToolFamilies::Codex => of_codex().collect(),
+                ToolFamilies::All => list(&self.choices).into_iter().chain(of_codex()).collect(),
             }
-            tools
         })
     }
 }

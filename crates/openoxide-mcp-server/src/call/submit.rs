@@ -85,6 +85,8 @@ pub(crate) fn start(manager: &Arc<ThreadManager>, principal: &Principal, params:
         base_instructions: params.base_instructions,
         developer_instructions: params.instructions,
         compact_prompt: params.compact_prompt,
+        reasoning_effort: overrides.model_reasoning_effort,
+        reasoning_summary: overrides.model_reasoning_summary,
         read_only_tools: false,
         tool_output_token_limit: overrides.tool_output_token_limit,
         project_doc_max_bytes: overrides.project_doc_max_bytes,

@@ -4,6 +4,7 @@
 //! An answer counts once: it is taken out of the table, and core refuses a second decision for the same approval.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use openoxide_core::{ApprovalId, ApprovalRequest, Decider, Decision, DenialReason, Op, Thread};
@@ -15,9 +16,15 @@ use super::calls::Call;
 use crate::convert::question::{self, deny};
 use crate::server::ApprovalStrategy;
 
-/// The questions put to this connection with `elicitation/create` and not answered yet, by their unguessable id.
+/// The questions put to this connection with `elicitation/create` and not answered yet, by the ids of those requests.
+///
+/// The ids count from 0: there are clients that take nothing but a number. They mean something on this connection alone, so
+/// that nobody else can answer by guessing one.
 #[derive(Default)]
-pub(crate) struct Questions(Mutex<HashMap<RequestId, Question>>);
+pub(crate) struct Questions {
+    open: Mutex<HashMap<RequestId, Question>>,
+    next: AtomicI64,
+}
 
 struct Question {
     thread: Arc<Thread>,
@@ -30,12 +37,12 @@ struct Question {
 
 impl Questions {
     fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Question>> {
-        lock(&self.0)
+        lock(&self.open)
     }
 
-    /// Enters a question of `call` and returns the id to ask it under: a random UUID of its own.
+    /// Enters a question of `call` and returns the id to ask it under.
     pub(crate) fn enter(&self, thread: &Arc<Thread>, approval: ApprovalId, call: &Call) -> RequestId {
-        let id = RequestId::String(ApprovalId::new().to_string().into());
+        let id = RequestId::Number(self.next.fetch_add(1, Ordering::Relaxed));
         self.lock().insert(
             id.clone(),
             Question { thread: Arc::clone(thread), approval, call: call.gate.key(), client: call.client.name.clone() },

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use openoxide_core::{Interruption, ThreadManager};
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall, StateSeal};
-use openoxide_mcp_protocol::tools::ToolSet;
+use openoxide_mcp_protocol::tools::{ToolFamilies, ToolSet};
 use openoxide_mcp_protocol::{TraceContext, WireError};
 
 use crate::convert::choices;
@@ -57,8 +57,8 @@ pub struct ServerConfig {
     pub write_timeout: Duration,
     /// What the end of input means to [`crate::serve`].
     pub on_eof: OnEof,
-    /// Whether the tools of Codex are there as well, for hosts that are configured for it.
-    pub codex: bool,
+    /// Which tools there are: our own, those of Codex for hosts that are configured for it, or both.
+    pub families: ToolFamilies,
     /// Told of the span of each call that comes with a trace, so that an exporter of spans can tie them together.
     pub on_trace: Option<fn(&tracing::Span, &TraceContext)>,
 }
@@ -113,13 +113,13 @@ impl Server {
             max_wait,
             write_timeout,
             on_eof,
-            codex,
+            families,
             on_trace,
         } = config;
         let tools = ToolSet::new(choices::of(manager.config()));
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
-            tools: if codex { tools.with_codex() } else { tools },
+            tools: tools.with(families),
             tasks: Tasks::new(Arc::clone(&manager), tasks),
             manager,
             lifecycle: Lifecycle::default(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openoxide_core::{ApprovalPolicy, Config, SandboxMode, ThreadManager};
-use openoxide_mcp_server::{ApprovalStrategy, OnEof, Server as Agent, ServerConfig, serve};
+use openoxide_mcp_server::{ApprovalStrategy, OnEof, Server as Agent, ServerConfig, ToolFamilies, serve};
 use openoxide_test_support::{Client, ScriptedModel};
 use serde_json::{Value, json};
 use tokio::io::DuplexStream;
@@ -72,7 +72,7 @@ async fn start_as(
         max_wait: None,
         on_eof,
         write_timeout,
-        codex,
+        families: if codex { ToolFamilies::All } else { ToolFamilies::Native },
         on_trace: None,
     });
     let task = tokio::spawn(serve(reader, writer, agent, std::future::pending()));

@@ -38,6 +38,7 @@ pub(crate) fn encode(
         true => (config.max_output_tokens, None),
         false => (None, config.max_output_tokens),
     };
+    let effort = request.reasoning.effort.or(config.reasoning_effort.as_deref());
     serde_json::to_vec(&Body {
         model: request.model,
         messages: Messages {
@@ -52,7 +53,7 @@ pub(crate) fn encode(
         stream_options: config.chat.include_usage.then_some(StreamOptions { include_usage: true }),
         max_completion_tokens: completion_limit,
         max_tokens: limit,
-        reasoning_effort: config.reasoning_effort.as_deref().filter(|_| facts.reasoning != Reasoning::None),
+        reasoning_effort: effort.filter(|_| facts.reasoning != Reasoning::None),
         prompt_cache_key: Some(request.cache_key).filter(|key| config.chat.cache_key && !key.is_empty()),
     })
 }

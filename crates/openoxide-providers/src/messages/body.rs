@@ -33,8 +33,9 @@ pub(crate) fn encode(
     let ordered = order(request, facts.images);
     let messages = Messages::new(&ordered.turns, &config.id);
     let max_tokens = config.max_output_tokens.unwrap_or_else(|| facts.max_output_tokens.min(MAX_TOKENS));
-    let effort = config.reasoning_effort.as_deref().filter(|effort| *effort != "none");
-    let is_off = config.reasoning_effort.as_deref() == Some("none") || !messages.may_think();
+    let effort = request.reasoning.effort.or(config.reasoning_effort.as_deref());
+    let is_off = effort == Some("none") || !messages.may_think();
+    let effort = effort.filter(|effort| *effort != "none");
     let thinking = match facts.reasoning {
         _ if is_off => None,
         Reasoning::Effort => Some(Thinking::Adaptive { display: "summarized" }),

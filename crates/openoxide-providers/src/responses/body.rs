@@ -25,8 +25,9 @@ pub(crate) fn encode(
     config: &ProviderConfig,
     facts: &ModelFacts,
 ) -> Result<Vec<u8>, serde_json::Error> {
-    let effort = config.reasoning_effort.as_deref();
-    let summary = Some(config.reasoning_summary.as_deref().unwrap_or("auto")).filter(|summary| *summary != "none");
+    let effort = request.reasoning.effort.or(config.reasoning_effort.as_deref());
+    let summary = request.reasoning.summary.or(config.reasoning_summary.as_deref());
+    let summary = Some(summary.unwrap_or("auto")).filter(|summary| *summary != "none");
     // A request that speaks of reasoning to a model without it fails, and a server may not know the field.
     let speaks = facts.reasoning == Reasoning::Effort || (facts.reasoning != Reasoning::None && effort.is_some());
     serde_json::to_vec(&Body {
@@ -319,7 +320,7 @@ mod tests {
             ToolSpec::Function { name: "f".into(), description: "d".into(), parameters: json!({"type":"object"}) },
             ToolSpec::Freeform { name: "p".into(), description: "d".into(), grammar: "start: x".into() },
         ];
-        let request = ModelRequest { model: "gpt-5", instructions: "i", input: &input, tools: &tools, cache_key: "k" };
+        let request = ModelRequest { model: "gpt-5", instructions: "i", input: &input, tools: &tools, cache_key: "k", reasoning: Default::default() };
         let config = ProviderConfig::new("p", "http://x");
         let body = |facts: ModelFacts| -> Value {
             serde_json::from_slice(&encode(&request, &config, &facts).unwrap()).unwrap()
@@ -362,7 +363,7 @@ mod tests {
             .into_iter()
             .map(Arc::new)
             .collect();
-        let request = ModelRequest { model: "gpt-5", instructions: "i", input: &input, tools: &[], cache_key: "k" };
+        let request = ModelRequest { model: "gpt-5", instructions: "i", input: &input, tools: &[], cache_key: "k", reasoning: Default::default() };
         let config = ProviderConfig::new("p", "http://x");
         for freeform in [true, false] {
             let facts = ModelFacts { freeform, ..crate::facts_of("gpt-5") };

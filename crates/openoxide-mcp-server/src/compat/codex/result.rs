@@ -1,4 +1,7 @@
 //! Results as Codex gave them: the text is the content alone, and the structure holds two fields.
+//!
+//! The thread's id is a second text, because there are hosts that show their model nothing but texts. Clients of Codex read
+//! the first.
 
 use openoxide_core::CoreError;
 use openoxide_mcp_protocol::{Era, complete};
@@ -10,10 +13,16 @@ use crate::convert::result::CallResult;
 pub(crate) fn result(era: Era, result: &CallResult, asked: Option<&str>) -> Value {
     let (thread, content) = match (result.thread_id(), asked) {
         (Some(thread), _) => (Some(thread), result.content()),
+        // It names no thread.
+        (None, Some(asked)) if matches!(result, CallResult::BadThreadId(_)) => (None, refusal(result, asked).into()),
         (None, Some(asked)) => (Some(asked.into()), refusal(result, asked).into()),
         (None, None) => (None, result.content()),
     };
-    let mut answer = json!({ "content": [{ "type": "text", "text": content }] });
+    let mut texts = vec![json!({ "type": "text", "text": content })];
+    if let Some(thread) = &thread {
+        texts.push(json!({ "type": "text", "text": format!("threadId: {thread}") }));
+    }
+    let mut answer = json!({ "content": texts });
     if result.is_error() {
         answer["isError"] = json!(true);
     }

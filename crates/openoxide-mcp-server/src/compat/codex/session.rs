@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 pub(super) fn configured(thread: &Thread) -> Vec<Value> {
     let config = thread.config();
     let cwd = quote_path(&config.cwd);
-    let configured = json!({
+    let mut configured = json!({
         "type": "session_configured",
         "session_id": thread.id(),
         "thread_id": thread.id(),
@@ -19,6 +19,9 @@ pub(super) fn configured(thread: &Thread) -> Vec<Value> {
         "sandbox_mode": config.sandbox.as_str(),
         "cwd": cwd,
     });
+    if let Some(effort) = &config.reasoning_effort {
+        configured["reasoning_effort"] = json!(effort);
+    }
     vec![configured, json!({ "type": "mcp_startup_complete", "ready": [], "failed": [], "cancelled": [] })]
 }
 
