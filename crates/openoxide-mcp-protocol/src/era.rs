@@ -58,6 +58,7 @@ impl ClientFacts {
 
 /// The `_meta` of a request, read once.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct RequestMeta {
     /// Wants progress under this token.
     pub progress_token: Option<ProgressToken>,
@@ -72,6 +73,7 @@ pub struct RequestMeta {
 
 /// Where in a trace a request was made (W3C Trace Context, by MCP 2026-07-28 "OpenTelemetry Trace Context").
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TraceContext {
     /// `00-<trace id>-<span id>-<flags>` in lower-case hexadecimal digits.
     pub parent: String,
@@ -96,6 +98,7 @@ impl TraceContext {
 
 /// The modern part of a request's `_meta`.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ModernMeta {
     /// Its sender.
     pub client: ClientFacts,

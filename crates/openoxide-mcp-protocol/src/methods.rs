@@ -24,6 +24,7 @@ changing it. Pass cwd as an absolute path. A result with status \"running\" goes
 /// Parameters of `initialize` (MCP 2025-11-25 lifecycle).
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct InitializeParams {
     /// The newest revision the client speaks.
     pub protocol_version: String,

@@ -118,6 +118,7 @@ impl TaskState {
 /// Parameters of `tasks/get` and `tasks/cancel`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct TaskParams {
     /// The task.
     pub task_id: String,
