@@ -55,7 +55,10 @@ fn shortened(item: &TurnItem) -> Cow<'_, TurnItem> {
                 kind: TurnItemKind::Patch { call_id, changes, status: *status },
             });
         }
-        _ => return Cow::Borrowed(item),
+        TurnItemKind::Message { .. }
+        | TurnItemKind::Reasoning { .. }
+        | TurnItemKind::Command { .. }
+        | TurnItemKind::Tool { .. } => return Cow::Borrowed(item),
     };
     let mut start = output.len() - OUTPUT_SHOWN;
     while !output.is_char_boundary(start) {
@@ -85,7 +88,9 @@ pub(crate) fn phase_of(event: &Event) -> Option<String> {
         },
         Event::ItemCompleted { item, .. } => match &item.kind {
             TurnItemKind::Message { .. } | TurnItemKind::Reasoning { .. } => return None,
-            _ => "thinking".to_owned(),
+            TurnItemKind::Command { .. } | TurnItemKind::Patch { .. } | TurnItemKind::Tool { .. } => {
+                "thinking".to_owned()
+            }
         },
         Event::ApprovalRequested { request, .. } => match &request.action {
             ApprovalAction::Command { argv, .. } => {
@@ -96,7 +101,11 @@ pub(crate) fn phase_of(event: &Event) -> Option<String> {
             ApprovalAction::Patch { .. } => "waiting for approval of a patch".to_owned(),
         },
         Event::Warning { message, .. } => brief(message),
-        _ => return None,
+        Event::ItemDelta { .. }
+        | Event::ApprovalSettled { .. }
+        | Event::Usage { .. }
+        | Event::Plan { .. }
+        | Event::TurnEnded { .. } => return None,
     })
 }
 

@@ -16,6 +16,10 @@ use graph::{Arrow, Graph};
 /// `call::report` gives a module below a floor's folder a floor of its own. The root (`lib.rs`) is above all.
 const FLOORS: &[(&str, &[&str])] = &[
     (
+        "openoxide-core",
+        &["manager", "thread", "turn", "tools", "rules", "store", "api", "shares instructions path_text mutex"],
+    ),
+    (
         "openoxide-mcp-server",
         &[
             "transport",
@@ -28,10 +32,6 @@ const FLOORS: &[(&str, &[&str])] = &[
             "convert",
             "service principal clock random",
         ],
-    ),
-    (
-        "openoxide-core",
-        &["manager", "thread", "turn", "tools", "rules", "store", "api", "shares instructions path_text mutex"],
     ),
 ];
 

@@ -125,7 +125,7 @@ impl Events {
                 self.reasoning = Some(item.id);
                 Vec::new()
             }
-            _ => Vec::new(),
+            TurnItemKind::Message { .. } | TurnItemKind::Tool { .. } => Vec::new(),
         }
     }
 
@@ -158,7 +158,7 @@ fn word(status: ItemStatus) -> &'static str {
     match status {
         ItemStatus::Completed => "completed",
         ItemStatus::Declined => "declined",
-        _ => "failed",
+        ItemStatus::InProgress | ItemStatus::Failed => "failed",
     }
 }
 
