@@ -1,6 +1,6 @@
 //! Resources: a text, an image, one that can be watched, and a template.
 
-use openoxide_mcp_protocol::{WireError, code};
+use openoxide_mcp_protocol::{Era, WireError, resource_not_found};
 use serde_json::{Value, json};
 
 use crate::content::PNG;
@@ -27,7 +27,7 @@ pub(crate) fn templates() -> Value {
 }
 
 /// One resource's contents.
-pub(crate) fn read(uri: &str, is_modern: bool) -> Result<Value, WireError> {
+pub(crate) fn read(uri: &str, era: Era) -> Result<Value, WireError> {
     let text = |text: &str| Ok(json!({ "uri": uri, "mimeType": "text/plain", "text": text }));
     match uri {
         TEXT => text("A text that stays as it is."),
@@ -38,11 +38,7 @@ pub(crate) fn read(uri: &str, is_modern: bool) -> Result<Value, WireError> {
                 let data = json!({ "id": id });
                 Ok(json!({ "uri": uri, "mimeType": "application/json", "text": data.to_string() }))
             }
-            None => Err(WireError {
-                code: if is_modern { code::INVALID_PARAMS } else { code::RESOURCE_NOT_FOUND },
-                message: format!("resource {uri:?} not found"),
-                data: Some(Box::new(json!({ "uri": uri }))),
-            }),
+            None => Err(resource_not_found(uri, era, "no such resource")),
         },
     }
 }

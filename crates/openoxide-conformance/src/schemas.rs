@@ -1,26 +1,37 @@
 //! The forms and prompts that the fixtures ask with, and the input schema that has to reach clients unharmed.
 
+use openoxide_mcp_protocol::{Ask, AskKind};
 use serde_json::{Value, json};
 
-/// The parameters of `sampling/createMessage`.
-pub(crate) fn sampling(prompt: &str, max_tokens: u32) -> Value {
-    json!({
+/// Has the client's model say something.
+pub(crate) fn sampling(prompt: &str, max_tokens: u32) -> Ask {
+    let params = json!({
         "messages": [{ "role": "user", "content": { "type": "text", "text": prompt } }],
         "maxTokens": max_tokens,
-    })
+    });
+    Ask { kind: AskKind::Sampling, params }
 }
 
-/// The parameters of `elicitation/create` with these fields, none of which is required.
-pub(crate) fn form(message: &str, properties: Value) -> Value {
-    json!({ "message": message, "requestedSchema": { "type": "object", "properties": properties, "required": [] } })
+/// Asks for the client's directories.
+pub(crate) fn roots() -> Ask {
+    Ask { kind: AskKind::Roots, params: json!({}) }
 }
 
-/// The parameters of `elicitation/create` with one required field.
-pub(crate) fn required_form(message: &str, field: &str, schema: &Value) -> Value {
-    json!({
-        "message": message,
-        "requestedSchema": { "type": "object", "properties": { field: schema }, "required": [field] },
-    })
+/// A form with these fields, none of which is required.
+pub(crate) fn form(message: &str, properties: Value) -> Ask {
+    let schema = json!({ "type": "object", "properties": properties, "required": [] });
+    Ask::form(json!({ "message": message, "requestedSchema": schema }))
+}
+
+/// A form with one required field.
+pub(crate) fn required_form(message: &str, field: &str, schema: &Value) -> Ask {
+    let schema = json!({ "type": "object", "properties": { field: schema }, "required": [field] });
+    Ask::form(json!({ "message": message, "requestedSchema": schema }))
+}
+
+/// A form with one required text.
+pub(crate) fn text_form(message: &str, field: &str) -> Ask {
+    required_form(message, field, &json!({ "type": "string" }))
 }
 
 /// A field of each primitive type with a default (SEP-1034).

@@ -1,184 +1,160 @@
-//! The session runner: one task for one `tools/call`. It attaches to a turn, reports its events, asks its questions and
-//! answers the call. The turn belongs to core and goes on whatever becomes of the runner.
+//! The runner of a call: one task for one `tools/call` or `prompts/get`. It attaches to the call's work, has its events told,
+//! asks its questions and answers the call. The work goes on whatever becomes of the runner.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use futures_util::FutureExt;
-use openoxide_core::{ApprovalId, ApprovalRequest, Event, Interruption, Op, SteerId, Thread, TurnId, TurnResult};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall};
-use openoxide_mcp_protocol::tools::codex::CODEX;
-use openoxide_mcp_protocol::tools::{OPENOXIDE, QUERY};
-use openoxide_mcp_protocol::{CancelledParams, Era, input_required, notification, request, tool_error};
+use openoxide_mcp_protocol::{Ask, CancelledParams, Era, RequestId, complete, input_required, notification, request};
+use openoxide_rpc::Responder;
 use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
 
-use crate::call::CallBinding;
-use crate::call::follow;
-use crate::call::report::{HEARTBEAT, Reporter};
-use crate::call::submit::{Admission, Place};
-use crate::compat::codex;
+use super::{CallBinding, Kind, follow};
+use crate::backend::{Begun, Call, Happening, Outcome, Settlement, Work, WorkEvents};
 use crate::connection::Connection;
-use crate::connection::calls::{Call, OpenCall};
-use crate::connection::questions;
-use crate::convert::output;
-use crate::server::attachments::{Claim, Visit};
+use crate::connection::calls::OpenCall;
+use crate::server::attachments::{AskRight, Attachment};
 use crate::server::lifecycle::{Admitting, OpenRequest};
-use openoxide_rpc::Responder;
+
+/// Progress is sent at least this often while a call is open.
+const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// The longest wait: a year. Longer is the same as no limit.
 const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What one runner is given.
-pub(crate) struct Task {
-    pub(crate) connection: Arc<Connection>,
-    pub(crate) open: OpenCall,
-    pub(crate) responder: Responder,
-    /// Answer after this time even if the turn goes on.
-    pub(crate) limit: Option<Duration>,
+pub(super) struct CallSpec {
+    pub(super) connection: Arc<Connection>,
+    pub(super) open: OpenCall,
+    pub(super) responder: Responder,
+    pub(super) kind: Kind,
+    /// Answer after this time even if the work goes on.
+    pub(super) limit: Option<Duration>,
     /// What a parked call is bound to.
-    pub(crate) binding: CallBinding,
-    /// The thread that a call of Codex's tools names.
-    pub(crate) named_thread: Option<String>,
+    pub(super) binding: CallBinding,
     /// Dropped when the call has its answer.
-    pub(crate) open_request: OpenRequest,
-    /// Dropped when the call has got to its turn.
-    pub(crate) admitting: Admitting,
+    pub(super) open_request: OpenRequest,
+    /// Dropped when the call has got to its work.
+    pub(super) admitting: Admitting,
 }
 
-/// How a stay at a turn ended.
+/// How a runner is done with the work of its call.
 enum End {
     /// With an answer for the call.
-    Answer(Value),
-    /// With the result of a turn, which becomes an answer when there is room for one.
-    Ended(Arc<Thread>, Arc<TurnResult>),
+    Answer(Outcome),
+    /// With one that is made when there is room for it.
+    Later(BoxFuture<'static, Outcome>),
     /// The client does not want one any more.
     Cancelled,
 }
 
-/// Runs a call to its answer. `admit` finds its place.
-pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Send) {
-    let Task { connection, open, responder, limit, binding, named_thread, open_request, admitting } = task;
+/// Runs a call to its answer. `begun` gets to its work.
+pub(super) async fn run(spec: CallSpec, begun: BoxFuture<'static, Begun>) {
+    let CallSpec { connection, open, responder, kind, limit, binding, open_request, admitting } = spec;
     let call = Arc::clone(&open.call);
+    let failed = || {
+        tracing::error!(id = %call.id, "the runner of a call panicked");
+        let message = "internal error: the call could not be completed; the thread can be used again";
+        kind.failed(call.era, message)
+    };
     let work = async {
-        let admission = admit.await;
+        let begun = begun.await;
         drop(admitting);
-        if let Admission::Place(place) = &admission {
-            place.thread.used_by(call.client.name.as_deref());
-        }
-        match admission {
-            Admission::Answer(answer) => End::Answer(answer),
-            Admission::Cancelled => End::Cancelled,
-            Admission::Ended(thread, kept) => {
-                let result = output::whole(&thread, kept.turn_id).await.unwrap_or(kept);
-                End::Ended(thread, result)
+        match begun {
+            Begun::Answer(outcome) => End::Answer(outcome),
+            Begun::Later(outcome) => End::Later(outcome),
+            Begun::Cancelled => End::Cancelled,
+            Begun::Work { events, may_be_task }
+                if may_be_task && call.client.takes_tasks && call.era == Era::Modern =>
+            {
+                into_task(&connection, &call, events, &open_request, binding).await
             }
-            Admission::Place(place) if call.client.takes_tasks && call.era == Era::Modern && !call.is_codex => {
-                into_task(&connection, &call, *place, &open_request, binding).await
-            }
-            Admission::Place(place) => Stay::new(&connection, &call, *place, binding).run(limit).await,
+            Begun::Work { events, .. } => CallRunner::new(&connection, &call, events, binding).run(limit).await,
         }
     };
-    let end = match AssertUnwindSafe(work).catch_unwind().await {
-        Ok(end) => end,
-        Err(_) => {
-            tracing::error!(id = %call.id, "a session runner panicked");
-            let message = "internal error: the call could not be completed; the thread can be used again";
-            End::Answer(tool_error(call.era, message))
-        }
-    };
+    let end = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| End::Answer(failed()));
     // A client that does not read has no more answers made for it than it has room for. One that cancels meanwhile wants none.
     let room = match &end {
         End::Cancelled => None,
-        End::Answer(_) | End::Ended(..) => tokio::select! {
+        End::Answer(_) | End::Later(_) => tokio::select! {
             biased;
             () = call.cancelled.notified() => None,
             // Nobody is left to read it where the queue is closed.
             room = call.out.room_to_answer() => (!call.out.is_closed()).then_some(room),
         },
     };
-    let end = match end {
-        End::Ended(thread, result) if room.is_some() => End::Answer(output::ended(call.era, &thread, &result)),
-        other => other,
+    let answer = match end {
+        End::Answer(outcome) => Some(outcome),
+        End::Later(outcome) if room.is_some() => {
+            Some(AssertUnwindSafe(outcome).catch_unwind().await.unwrap_or_else(|_| failed()))
+        }
+        End::Later(_) | End::Cancelled => None,
     };
     // The id is free again before the answer is out, so that a client may use it at once.
     drop(open);
-    match end {
-        End::Answer(answer) if call.is_codex => {
-            responder.answer_call(Ok(&codex::result(answer, named_thread.as_deref())), &call.gate);
+    match answer {
+        Some(outcome) => {
+            let outcome = outcome.map(|result| complete(call.era, result));
+            responder.answer_call(outcome.as_ref(), &call.gate);
         }
-        End::Answer(answer) => responder.answer_call(Ok(&answer), &call.gate),
-        End::Cancelled | End::Ended(..) => drop(responder),
+        None => drop(responder),
     }
     drop((room, open_request));
 }
 
-/// Answers with a task, which follows the turn from now on.
+/// Answers with a task, which follows the work from now on.
 async fn into_task(
     connection: &Arc<Connection>,
     call: &Arc<Call>,
-    place: Place,
+    events: Box<dyn WorkEvents>,
     open_request: &OpenRequest,
     binding: CallBinding,
 ) -> End {
     let server = &connection.server;
-    let created = server.tasks.create(&connection.principal, place.thread.id(), place.turn, call.client.can_be_asked);
-    match created {
+    match server.tasks.create(&call.principal, events.work().name(), call.client.can_be_asked) {
         Ok(task) => {
-            let answer = task.state(server).created();
-            tokio::spawn(follow::follow(Arc::clone(server), task, place, open_request.clone()));
-            End::Answer(answer)
+            let answer = task.created(server);
+            let (server, client) = (Arc::clone(server), call.client.clone());
+            tokio::spawn(follow::follow(server, task, client, events, open_request.clone()));
+            End::Answer(Ok(answer))
         }
         Err(error) => {
-            tracing::warn!(%error, "a task could not be written, so its call waits for the turn");
-            Stay::new(connection, call, place, binding).run(None).await
+            tracing::warn!(%error, "a task could not be written, so its call waits for the work");
+            CallRunner::new(connection, call, events, binding).run(None).await
         }
     }
 }
 
-/// One call's stay at one turn.
-struct Stay<'a> {
+/// One call on its work.
+struct CallRunner<'a> {
     connection: &'a Arc<Connection>,
     call: &'a Arc<Call>,
-    thread: Arc<Thread>,
-    turn: TurnId,
-    began: bool,
-    /// The steering text that this call gave the turn.
-    steer: Option<SteerId>,
+    work: Arc<dyn Work>,
+    events: Box<dyn WorkEvents>,
     binding: CallBinding,
-    place: Option<openoxide_core::Attachment>,
 }
 
-impl<'a> Stay<'a> {
-    fn new(connection: &'a Arc<Connection>, call: &'a Arc<Call>, place: Place, binding: CallBinding) -> Self {
-        let Place { thread, turn, attachment, began, steer } = place;
-        Self { connection, call, thread, turn, began, steer, binding, place: Some(attachment) }
+impl<'a> CallRunner<'a> {
+    fn new(
+        connection: &'a Arc<Connection>,
+        call: &'a Arc<Call>,
+        events: Box<dyn WorkEvents>,
+        binding: CallBinding,
+    ) -> Self {
+        Self { connection, call, work: events.work(), events, binding }
     }
 
     async fn run(mut self, limit: Option<Duration>) -> End {
-        let Some(attachment) = self.place.take() else { return End::Cancelled };
-        let (snapshot, mut events) = (attachment.snapshot, attachment.events);
-        let visit = self.connection.server.visits.enter(
-            self.thread.id(),
-            self.turn,
-            self.call.gate.key(),
-            self.call.client.can_be_asked,
-        );
-        let mut reporter =
-            Reporter::new(Arc::clone(self.call), Arc::clone(&self.connection.log_level), &self.thread, self.turn);
-        // A call that comes back to its parked turn finds it running.
-        let begins_thread = matches!(self.binding.tool.as_str(), CODEX | OPENOXIDE | QUERY);
-        let mut tells_thread = begins_thread && snapshot.running.is_none() && self.began;
-        let mut started = snapshot.started_at.filter(|_| snapshot.running == Some(self.turn));
-        if started.is_some() {
-            reporter.phase("working");
-        } else if snapshot.running.is_some() {
-            reporter.phase("waiting for the turn before");
-        }
-        if let Some(answer) = self.ask_pending(&visit) {
-            visit.park();
-            return End::Answer(answer);
+        let (key, client) = (self.call.gate.key(), self.call.client.clone());
+        let attachment = self.connection.server.attachments.attach(self.work.id(), key, client);
+        self.events.open(self.call);
+        if let Some(answer) = self.ask_pending(&attachment) {
+            attachment.park();
+            return End::Answer(Ok(answer));
         }
         let now = tokio::time::Instant::now();
         let deadline = limit.filter(|limit| *limit < LONGEST_WAIT).map(|limit| now + limit);
@@ -186,132 +162,101 @@ impl<'a> Stay<'a> {
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             // Cancel-safe: notifications keep their permit, the sleep is remade from its deadline, `next` takes an
-            // event only when it returns it. The turn's own events come first, so that an answer that is there wins
+            // event only when it returns it. The work's own events come first, so that an answer that is there wins
             // over a deadline that has passed.
             tokio::select! {
                 biased;
-                () = self.call.cancelled.notified() => return self.cancelled(visit),
-                event = events.next() => {
-                    let Some(event) = event else {
-                        return End::Answer(output::cut_short(self.call.era, &self.thread, self.turn).await);
-                    };
-                    if event.turn_id() != self.turn {
-                        continue;
-                    }
-                    // The turn is on disk by then, and so is the thread: what is named here can be asked for.
-                    if std::mem::take(&mut tells_thread) {
-                        reporter.thread_started();
-                    }
-                    if matches!(event, Event::TurnStarted { .. }) {
-                        started = Some(Instant::now());
-                    }
+                () = self.call.cancelled.notified() => return self.cancelled(attachment),
+                happening = self.events.next() => {
+                    let Some(happening) = happening else { return self.ended() };
                     tokio::select! {
-                        () = reporter.event(&event) => {}
-                        () = self.call.cancelled.notified() => return self.cancelled(visit),
+                        () = self.events.tell(self.call) => {}
+                        () = self.call.cancelled.notified() => return self.cancelled(attachment),
                     }
-                    match event {
-                        Event::TurnEnded { result, .. } => {
-                            self.withdraw_questions();
-                            return End::Ended(Arc::clone(&self.thread), result);
-                        }
-                        Event::ApprovalRequested { .. } => {
-                            if let Some(answer) = self.ask_pending(&visit) {
-                                visit.park();
-                                return End::Answer(answer);
+                    match happening {
+                        Happening::Ended => return self.ended(),
+                        Happening::Asked => {
+                            if let Some(answer) = self.ask_pending(&attachment) {
+                                attachment.park();
+                                return End::Answer(Ok(answer));
                             }
                         }
-                        Event::ApprovalSettled { id, .. } => self.settled(id),
-                        _ => {}
+                        Happening::Settled(question) => {
+                            attachment.settled(&question);
+                            if let Some(id) = self.connection.questions.withdraw(self.work.id(), &question) {
+                                self.tell_withdrawn(id);
+                            }
+                        }
+                        Happening::Other => {}
                     }
                 }
-                () = visit.reoffer.notified() => {
-                    if let Some(answer) = self.ask_pending(&visit) {
-                        visit.park();
-                        return End::Answer(answer);
+                () = attachment.reoffer.notified() => {
+                    if let Some(answer) = self.ask_pending(&attachment) {
+                        attachment.park();
+                        return End::Answer(Ok(answer));
                     }
                 }
                 () = wait_until(deadline) => {
                     self.withdraw_questions();
-                    return End::Answer(output::running(self.call.era, &self.thread, self.turn, started));
+                    return End::Answer(self.events.unfinished(self.call.era));
                 }
-                _ = heartbeat.tick(), if reporter.wants_progress() => reporter.heartbeat(),
+                _ = heartbeat.tick(), if self.call.wants_progress() => self.call.heartbeat(),
             }
         }
     }
 
-    /// Puts every question of the turn that is this call's to put. Returns the answer to park with, in the modern era.
-    fn ask_pending(&self, visit: &Visit) -> Option<Value> {
-        let pending = self.thread.pending_approvals();
+    fn ended(self) -> End {
+        self.withdraw_questions();
+        End::Later(self.events.outcome(self.call.era))
+    }
+
+    /// Puts every question of the work that is this call's to put. Returns the answer to park with, in the modern era.
+    fn ask_pending(&self, attachment: &Attachment) -> Option<Value> {
+        let client = self.call.client.name.as_deref();
         let mut parked = Vec::new();
-        for request in pending.iter().filter(|request| request.turn_id == self.turn) {
-            match visit.claim(request.id) {
-                Claim::Elsewhere => {}
-                Claim::NobodyAskable => questions::settle_unasked(&self.connection.server, &self.thread, request),
-                Claim::Ask if !self.connection.can_answer() => {
-                    questions::settle_disconnected(&self.thread, request.id, self.call.client.name.clone());
+        for question in self.work.questions() {
+            match attachment.right_to_ask(&question.id, question.kind) {
+                AskRight::Elsewhere => {}
+                AskRight::Nobody => self.work.settle(&question.id, Settlement::NobodyAskable, client),
+                AskRight::Mine if !self.connection.can_answer() => {
+                    self.work.settle(&question.id, Settlement::Disconnected, client);
                 }
-                Claim::Ask => match self.call.era {
-                    Era::Legacy => {
-                        let id = self.connection.questions.enter(&self.thread, request.id, self.call);
-                        let params = self.wording(request);
-                        self.call.out.push(self::request(&id, "elicitation/create", &params));
+                AskRight::Mine => {
+                    let Some(params) = self.work.wording(&question.id, Some(self.call)) else { continue };
+                    match self.call.era {
+                        Era::Legacy => {
+                            let id = self.connection.questions.enter(&self.work, &question.id, self.call);
+                            self.call.out.push(request(&id, question.kind.method(), &params));
+                        }
+                        Era::Modern => parked.push((question.id, Ask { kind: question.kind, params })),
                     }
-                    Era::Modern => parked.push((request.id.to_string(), self.wording(request))),
-                },
+                }
             }
         }
         if parked.is_empty() {
             return None;
         }
-        let state = ParkedCall {
-            thread_id: self.thread.id().to_string(),
-            turn_id: self.turn.to_string(),
-            approvals: parked.iter().map(|(id, _)| id.clone()).collect(),
-        };
+        let state = ParkedCall { work: self.work.name(), approvals: parked.iter().map(|(id, _)| id.clone()).collect() };
         let sealed = |binding: &Binding<'_>| self.connection.server.seal(&state, binding);
         Some(input_required(parked, self.binding.with(&self.connection.principal, sealed)))
     }
 
-    fn wording(&self, request: &ApprovalRequest) -> Value {
-        let as_codex =
-            self.call.is_codex.then(|| codex::question(request, &self.thread.config().cwd, &self.call.id)).flatten();
-        as_codex.unwrap_or_else(|| questions::wording(request))
-    }
-
-    /// A question is settled, perhaps elsewhere: whoever still shows it is told.
-    fn settled(&self, approval: ApprovalId) {
-        self.connection.server.visits.settled(self.thread.id(), self.turn, approval);
-        if let Some(id) = self.connection.questions.withdraw(approval) {
-            self.tell_withdrawn(id);
-        }
-    }
-
+    /// Whoever still shows a question of this call is told that it is settled.
     fn withdraw_questions(&self) {
         for id in self.connection.questions.withdraw_call(self.call.gate.key()) {
             self.tell_withdrawn(id);
         }
     }
 
-    fn tell_withdrawn(&self, id: openoxide_mcp_protocol::RequestId) {
+    fn tell_withdrawn(&self, id: RequestId) {
         let params = CancelledParams { request_id: id, reason: Some("the question is settled".to_owned()) };
         self.call.out.push(notification("notifications/cancelled", &params));
     }
 
-    /// The client cancelled: what it began ends, and so does what nobody watches any more. Steering text that the model
-    /// was not given is taken back.
-    fn cancelled(self, visit: Visit) -> End {
+    fn cancelled(self, attachment: Attachment) -> End {
         self.withdraw_questions();
-        if let Some(steer) = self.steer
-            && let Err(error) = self.thread.submit(Op::Withdraw { steer })
-        {
-            tracing::debug!(%error, "the thread of a cancelled call is closed");
-        }
-        let nobody_left = visit.leave();
-        if (self.began || nobody_left)
-            && let Err(error) = self.thread.submit(Op::Abandon { turn_id: self.turn, why: Interruption::Cancelled })
-        {
-            tracing::debug!(%error, "a cancelled turn was not there to interrupt");
-        }
+        let nobody_left = attachment.leave();
+        self.events.cancelled(nobody_left);
         End::Cancelled
     }
 }

@@ -136,6 +136,14 @@ pub(crate) fn failed_on(era: Era, thread_id: String, status: CallStatus, message
     tool_result(era, &output, true)
 }
 
+/// The result of a turn of which nothing is left but what its thread has.
+pub(crate) fn lost(thread_id: String, why: &str) -> Value {
+    let message = format!(
+        "The turn was interrupted: {why}. What it did until then stands. Continue the thread with openoxide-reply"
+    );
+    failed_on(Era::Modern, thread_id, CallStatus::Interrupted, &message)
+}
+
 /// An error of core, before there is a turn. What the end of the server has cut off names the thread that was asked for.
 pub(crate) fn refused(era: Era, thread: Option<&str>, error: &CoreError) -> Value {
     match (error, thread) {

@@ -1,101 +1,102 @@
-//! Which calls are attached to which turn, and which of them is asked.
+//! Which calls are attached to which work, and which of them is asked.
 //!
-//! A call is a visit: it enters a turn, reports on it and leaves, and the turn goes on. An approval is put to the newest
-//! visitor that can be asked. When that visitor leaves without an answer, the others are woken and the question is
-//! put again; when it leaves by parking (`input_required`), its client holds the question and may come back with the
-//! answer, and only a call that attaches anew is asked as well. The first answer counts.
+//! A call attaches to a turn, or to other work, reports on it and leaves, and the work goes on. A question is put to the newest
+//! attached call that can be asked. When that call leaves without an answer, the others are woken and the question is put
+//! again; when it leaves by parking (`input_required`), its client holds the question and may come back with the answer,
+//! and only a call that attaches anew is asked as well. The first answer counts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use openoxide_core::{ApprovalId, ThreadId, TurnId};
+use openoxide_mcp_protocol::{AskKind, ClientFacts};
 use tokio::sync::Notify;
 
 use openoxide_rpc::lock;
 
-/// Everybody who is attached to anything.
+/// Every call that is attached to anything.
 #[derive(Default)]
-pub(crate) struct Visits {
-    turns: Mutex<HashMap<(ThreadId, TurnId), Turn>>,
+pub(crate) struct Attachments {
+    /// By the id of the work.
+    works: Mutex<HashMap<Arc<str>, Attached>>,
 }
 
 #[derive(Default)]
-struct Turn {
+struct Attached {
     /// In order of arrival.
-    visitors: Vec<Visitor>,
-    /// Which visitor was asked what.
-    asked: HashMap<ApprovalId, u64>,
+    calls: Vec<AttachedCall>,
+    /// Which call was asked what.
+    asked: HashMap<String, u64>,
 }
 
-struct Visitor {
+struct AttachedCall {
     key: u64,
-    can_be_asked: bool,
-    /// Wakes the visitor's runner when a question is to be put again; the runner is the only one who waits.
+    client: ClientFacts,
+    /// Wakes the call's runner when a question is to be put again; the runner is the only one who waits.
     reoffer: Arc<Notify>,
 }
 
 /// Who is to ask.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Claim {
-    /// The claimant; nobody else will.
-    Ask,
-    /// Another visitor, or it is asked already.
+pub(crate) enum AskRight {
+    /// The call that wants to know; no other will.
+    Mine,
+    /// Another call, or it is asked already.
     Elsewhere,
-    /// There are visitors, and none of them can be asked.
-    NobodyAskable,
+    /// There are calls, and none of their clients can be asked.
+    Nobody,
 }
 
-/// One call's stay at a turn. Leaves when dropped.
-pub(crate) struct Visit {
-    visits: Arc<Visits>,
-    at: (ThreadId, TurnId),
+/// One call that is attached. Leaves when dropped.
+pub(crate) struct Attachment {
+    all: Arc<Attachments>,
+    work: Arc<str>,
     key: u64,
     /// Wakes when a question is to be put again.
     pub(crate) reoffer: Arc<Notify>,
     left: bool,
 }
 
-impl Visits {
-    fn with_turn<T>(&self, at: (ThreadId, TurnId), act: impl FnOnce(&mut Turn) -> T) -> T {
-        let mut turns = lock(&self.turns);
-        let turn = turns.entry(at).or_default();
-        let result = act(turn);
-        if turn.visitors.is_empty() && turn.asked.is_empty() {
-            turns.remove(&at);
+impl Attachments {
+    fn with_work<T>(&self, work: &Arc<str>, act: impl FnOnce(&mut Attached) -> T) -> T {
+        let mut works = lock(&self.works);
+        let attached = works.entry(Arc::clone(work)).or_default();
+        let result = act(attached);
+        if attached.calls.is_empty() && attached.asked.is_empty() {
+            works.remove(work);
         }
         result
     }
 
-    /// Attaches a call. `key` rises with each call.
-    pub(crate) fn enter(self: &Arc<Self>, thread: ThreadId, turn: TurnId, key: u64, can_be_asked: bool) -> Visit {
-        let reoffer = Arc::new(Notify::new());
-        let visitor = Visitor { key, can_be_asked, reoffer: Arc::clone(&reoffer) };
-        self.with_turn((thread, turn), |turn| turn.visitors.push(visitor));
-        Visit { visits: Arc::clone(self), at: (thread, turn), key, reoffer, left: false }
-    }
-
-    /// Forgets a question that is settled.
-    pub(crate) fn settled(&self, thread: ThreadId, turn: TurnId, approval: ApprovalId) {
-        self.with_turn((thread, turn), |turn| turn.asked.remove(&approval));
+    /// Attaches a call of `client`. `key` rises with each call.
+    pub(crate) fn attach(self: &Arc<Self>, work: &str, key: u64, client: ClientFacts) -> Attachment {
+        let (work, reoffer) = (Arc::from(work), Arc::new(Notify::new()));
+        let call = AttachedCall { key, client, reoffer: Arc::clone(&reoffer) };
+        self.with_work(&work, |attached| attached.calls.push(call));
+        Attachment { all: Arc::clone(self), work, key, reoffer, left: false }
     }
 }
 
-impl Visit {
-    /// Decides who asks `approval`.
-    pub(crate) fn claim(&self, approval: ApprovalId) -> Claim {
-        self.visits.with_turn(self.at, |turn| {
-            if turn.asked.contains_key(&approval) {
-                return Claim::Elsewhere;
+impl Attachment {
+    /// Decides who asks a question.
+    pub(crate) fn right_to_ask(&self, question: &str, kind: AskKind) -> AskRight {
+        self.all.with_work(&self.work, |attached| {
+            if attached.asked.contains_key(question) {
+                return AskRight::Elsewhere;
             }
-            match turn.visitors.iter().rev().find(|visitor| visitor.can_be_asked) {
+            match attached.calls.iter().rev().find(|call| call.client.can(kind)) {
                 Some(newest) if newest.key == self.key => {
-                    turn.asked.insert(approval, self.key);
-                    Claim::Ask
+                    attached.asked.insert(question.to_owned(), self.key);
+                    AskRight::Mine
                 }
-                Some(_) => Claim::Elsewhere,
-                None => Claim::NobodyAskable,
+                Some(_) => AskRight::Elsewhere,
+                None => AskRight::Nobody,
             }
         })
+    }
+
+    /// Forgets a question that is settled.
+    pub(crate) fn settled(&self, question: &str) {
+        self.all.with_work(&self.work, |attached| attached.asked.remove(question));
     }
 
     /// Leaves; the questions this call was asked go to whoever else is there. Returns whether nobody is left.
@@ -110,19 +111,19 @@ impl Visit {
 
     fn depart(&mut self, park: bool) -> bool {
         self.left = true;
-        self.visits.with_turn(self.at, |turn| {
-            turn.visitors.retain(|visitor| visitor.key != self.key);
-            let before = turn.asked.len();
-            turn.asked.retain(|_, owner| *owner != self.key);
-            if turn.asked.len() < before && !park {
-                turn.visitors.iter().for_each(|visitor| visitor.reoffer.notify_one());
+        self.all.with_work(&self.work, |attached| {
+            attached.calls.retain(|call| call.key != self.key);
+            let before = attached.asked.len();
+            attached.asked.retain(|_, owner| *owner != self.key);
+            if attached.asked.len() < before && !park {
+                attached.calls.iter().for_each(|call| call.reoffer.notify_one());
             }
-            turn.visitors.is_empty()
+            attached.calls.is_empty()
         })
     }
 }
 
-impl Drop for Visit {
+impl Drop for Attachment {
     fn drop(&mut self) {
         if !self.left {
             self.depart(false);
@@ -134,56 +135,59 @@ impl Drop for Visit {
 mod tests {
     use super::*;
 
-    fn setup() -> (Arc<Visits>, ThreadId, TurnId, ApprovalId) {
-        (Arc::default(), ThreadId::new(), TurnId::new(), ApprovalId::new())
+    const FORM: AskKind = AskKind::Form;
+
+    fn askable() -> ClientFacts {
+        ClientFacts { can_be_asked: true, ..ClientFacts::default() }
     }
 
     #[test]
     fn the_newest_that_can_be_asked_is_asked_once() {
-        let (visits, thread, turn, approval) = setup();
-        let old = visits.enter(thread, turn, 1, true);
-        let new = visits.enter(thread, turn, 2, true);
-        let deaf = visits.enter(thread, turn, 3, false);
-        assert_eq!(old.claim(approval), Claim::Elsewhere);
-        assert_eq!(deaf.claim(approval), Claim::Elsewhere);
-        assert_eq!(new.claim(approval), Claim::Ask);
-        assert_eq!(new.claim(approval), Claim::Elsewhere, "one question, one asking");
+        let all: Arc<Attachments> = Arc::default();
+        let old = all.attach("turn", 1, askable());
+        let new = all.attach("turn", 2, askable());
+        let deaf = all.attach("turn", 3, ClientFacts::default());
+        assert_eq!(old.right_to_ask("q", FORM), AskRight::Elsewhere);
+        assert_eq!(deaf.right_to_ask("q", FORM), AskRight::Elsewhere);
+        assert_eq!(new.right_to_ask("q", FORM), AskRight::Mine);
+        assert_eq!(new.right_to_ask("q", FORM), AskRight::Elsewhere, "one question, one asking");
+        assert_eq!(new.right_to_ask("model", AskKind::Sampling), AskRight::Nobody, "none of them has a model");
     }
 
     #[test]
     fn when_the_asked_one_leaves_the_next_is_woken_and_asked() {
-        let (visits, thread, turn, approval) = setup();
-        let old = visits.enter(thread, turn, 1, true);
-        let new = visits.enter(thread, turn, 2, true);
-        assert_eq!(new.claim(approval), Claim::Ask);
+        let all: Arc<Attachments> = Arc::default();
+        let old = all.attach("turn", 1, askable());
+        let new = all.attach("turn", 2, askable());
+        assert_eq!(new.right_to_ask("q", FORM), AskRight::Mine);
         assert!(!new.leave());
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(old.reoffer.notified());
-        assert_eq!(old.claim(approval), Claim::Ask);
+        assert_eq!(old.right_to_ask("q", FORM), AskRight::Mine);
         assert!(old.leave(), "nobody is left");
     }
 
     #[test]
     fn a_parked_question_is_put_to_nobody_who_was_there_and_to_whoever_comes() {
-        let (visits, thread, turn, approval) = setup();
-        let other = visits.enter(thread, turn, 1, true);
-        let parked = visits.enter(thread, turn, 2, true);
-        assert_eq!(parked.claim(approval), Claim::Ask);
+        let all: Arc<Attachments> = Arc::default();
+        let other = all.attach("turn", 1, askable());
+        let parked = all.attach("turn", 2, askable());
+        assert_eq!(parked.right_to_ask("q", FORM), AskRight::Mine);
         parked.park();
         let reoffer = Arc::clone(&other.reoffer);
         let mut woken = std::pin::pin!(reoffer.notified());
         assert!(!woken.as_mut().enable(), "the one who was there is not woken");
-        let back = visits.enter(thread, turn, 3, true);
-        assert_eq!(back.claim(approval), Claim::Ask);
-        visits.settled(thread, turn, approval);
+        let back = all.attach("turn", 3, askable());
+        assert_eq!(back.right_to_ask("q", FORM), AskRight::Mine);
+        back.settled("q");
         drop((other, back));
-        assert!(visits.turns.lock().unwrap().is_empty(), "nothing is remembered of a turn nobody visits");
+        assert!(all.works.lock().unwrap().is_empty(), "nothing is remembered of work that nobody follows");
     }
 
     #[test]
     fn nobody_who_can_be_asked_is_told_apart() {
-        let (visits, thread, turn, approval) = setup();
-        let deaf = visits.enter(thread, turn, 1, false);
-        assert_eq!(deaf.claim(approval), Claim::NobodyAskable);
+        let all: Arc<Attachments> = Arc::default();
+        let deaf = all.attach("turn", 1, ClientFacts::default());
+        assert_eq!(deaf.right_to_ask("q", FORM), AskRight::Nobody);
     }
 }

@@ -1,8 +1,8 @@
 //! Tasks of the extension `io.modelcontextprotocol/tasks`: turns whose callers were answered with a handle.
 //!
-//! A task is a small file that names its thread and turn, there before its creator is answered, so that it can be asked for
-//! after a restart and on any connection of its principal. How it stands is read off the thread; once the turn is over the
-//! file holds the result. `call::follow` sees to that.
+//! A task is a small file that names its work, there before its creator is answered, so that it can be asked for after a
+//! restart and on any connection of its principal. How it stands is the backend's to say; once the work is over the file
+//! holds the result. `call::follow` sees to that.
 
 mod record;
 
@@ -11,16 +11,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use openoxide_core::{ApprovalId, CoreError, Decider, Interruption, Op, Thread, ThreadId, TurnId};
+use openoxide_core::Interruption;
+use openoxide_mcp_protocol::request_state::WorkName;
 use openoxide_mcp_protocol::tasks::{TaskState, TaskStatus, UpdateTaskParams};
-use openoxide_mcp_protocol::{CallStatus, ClientFacts, Era, RequestId, WireError, meta_keys, notification};
+use openoxide_mcp_protocol::{ClientFacts, Era, RequestId, WireError, complete, meta_keys, notification};
 use serde_json::{Value, json};
 
 use record::Record;
 
 use crate::Server;
-use crate::connection::questions;
-use crate::convert::output;
+use crate::backend::{Outcome, Settlement, Standing, Work};
 use crate::principal::Principal;
 use openoxide_rpc::Outgoing;
 use openoxide_rpc::lock;
@@ -51,17 +51,15 @@ pub(crate) fn update(
 ) -> Result<Value, WireError> {
     let task = server.tasks.find(&params.task_id, principal)?;
     // Answers to what is not asked, or not any more, are ignored (SEP-2663).
-    if let Some(thread) = task.thread_in_memory(server) {
+    if let Some(work) = task.work(server) {
         for (key, answer) in &params.input_responses {
-            if let Ok(approval) = key.parse::<ApprovalId>() {
-                questions::settle_by_answer(&thread, approval, answer, Decider::Client(client.name.clone()));
-            }
+            work.settle(key, Settlement::Answer(answer), client.name.as_deref());
         }
     }
     Ok(json!({}))
 }
 
-/// Cancels a task and ends its turn (`tasks/cancel`). Blocks as [`get`] does.
+/// Cancels a task and ends its work (`tasks/cancel`). Blocks as [`get`] does.
 pub(crate) fn cancel(server: &Server, principal: &Principal, id: &str) -> Result<Value, WireError> {
     server.tasks.find(id, principal)?.cancel(server);
     Ok(json!({}))
@@ -76,7 +74,7 @@ pub(crate) struct Tasks {
 
 #[derive(Default)]
 struct Inner {
-    /// Tasks whose turn is not over, and all of them where there is no directory.
+    /// Tasks whose work is not over, and all of them where there is no directory.
     open: HashMap<String, Arc<Task>>,
     swept: Option<Instant>,
 }
@@ -109,15 +107,14 @@ impl Tasks {
         Self { directory, inner: Mutex::default() }
     }
 
-    /// Makes a task for a turn and writes it down.
+    /// Makes a task for work and writes it down.
     pub(crate) fn create(
         &self,
         principal: &Principal,
-        thread: ThreadId,
-        turn: TurnId,
+        work: WorkName,
         can_be_asked: bool,
     ) -> std::io::Result<Arc<Task>> {
-        let record = Record::new(&principal.to_string(), thread, turn, can_be_asked);
+        let record = Record::new(&principal.to_string(), work, can_be_asked);
         if let Some(directory) = &self.directory {
             record.write(directory)?;
         }
@@ -191,10 +188,6 @@ impl Task {
         lock(&self.state).record.is_over()
     }
 
-    pub(crate) fn can_be_asked(&self) -> bool {
-        lock(&self.state).record.can_be_asked
-    }
-
     /// Its id.
     pub(crate) fn id(&self) -> String {
         lock(&self.state).record.task_id.clone()
@@ -207,75 +200,68 @@ impl Task {
         if state.watchers.is_empty() { state.asked.elapsed() } else { Duration::ZERO }
     }
 
-    /// The work behind it, where that is in memory.
-    fn thread_in_memory(&self, server: &Server) -> Option<Arc<Thread>> {
-        let thread = lock(&self.state).record.thread_id;
-        server.manager.in_memory(thread)
+    /// The work behind it, where this process has it.
+    fn work(&self, server: &Server) -> Option<Arc<dyn Work>> {
+        let name = lock(&self.state).record.work.clone();
+        server.backend.work(&name)
     }
 
-    /// How it stands. Blocks on the disk where its thread has to be read.
+    /// It as its creator is told of it.
+    pub(crate) fn created(&self, server: &Server) -> Value {
+        shown(server, &lock(&self.state).record).created()
+    }
+
+    /// How it stands. Blocks on the disk where its work has to be read.
     pub(crate) fn state(&self, server: &Server) -> TaskState {
-        let (thread_id, turn, is_over, can_be_asked, mut shown) = {
+        let (work, can_be_asked, mut shown) = {
             let state = lock(&self.state);
-            let record = &state.record;
-            let mut shown = record.shown(TTL, POLL);
-            shown.status_message.clone_from(&state.message);
-            (record.thread_id, record.turn_id, record.is_over(), record.can_be_asked, shown)
-        };
-        if is_over {
-            return shown;
-        }
-        let thread = match server.manager.get_or_load(thread_id) {
-            Ok(thread) => thread,
-            Err(CoreError::ThreadBusy { .. }) => {
-                shown.status_message = Some("another process works on it".to_owned());
+            let mut shown = shown(server, &state.record);
+            if state.record.is_over() {
                 return shown;
             }
-            Err(error) => return self.end(server, lost(thread_id, &error.to_string())),
+            shown.status_message.clone_from(&state.message);
+            (state.record.work.clone(), state.record.can_be_asked, shown)
         };
-        if let Some(result) = thread.result_of(turn) {
-            return self.end(server, output::ended(Era::Modern, &thread, &result));
+        match server.backend.standing(&work) {
+            Standing::Over(outcome) => self.end(server, outcome),
+            Standing::Working { message, questions } => {
+                if message.is_some() {
+                    shown.status_message = message;
+                }
+                if can_be_asked {
+                    shown.ask(questions);
+                }
+                shown
+            }
         }
-        let now = thread.attach().snapshot;
-        if now.running != Some(turn) && !now.queued.contains(&turn) {
-            // It may have ended in between.
-            return match thread.result_of(turn) {
-                Some(result) => self.end(server, output::ended(Era::Modern, &thread, &result)),
-                None => self.end(server, lost(thread_id, "the program ended before the turn did")),
-            };
-        }
-        if can_be_asked {
-            let asked = now.pending.iter().filter(|request| request.turn_id == turn);
-            shown.ask(asked.map(|request| (request.id.to_string(), questions::wording(request))));
-        }
-        shown
     }
 
-    /// Notes the result of its turn, unless it was over before.
-    pub(crate) fn end(&self, server: &Server, result: Value) -> TaskState {
-        self.settle(server, |record| record.result = Some(result))
+    /// Notes the outcome of its work, unless it was over before.
+    pub(crate) fn end(&self, server: &Server, outcome: Outcome) -> TaskState {
+        let outcome = outcome.map(|result| complete(Era::Modern, result));
+        self.settle(server, |record| match outcome {
+            Ok(result) => record.result = Some(result),
+            Err(error) => record.error = Some(error),
+        })
     }
 
-    /// Cancels it, and ends its turn.
+    /// Cancels it, and ends its work.
     fn cancel(&self, server: &Server) {
         self.settle(server, |record| record.cancelled = true);
-        let turn = lock(&self.state).record.turn_id;
-        if let Some(thread) = self.thread_in_memory(server)
-            && let Err(error) = thread.submit(Op::Interrupt { turn_id: Some(turn), why: Interruption::Cancelled })
-        {
-            tracing::debug!(%error, "the turn of a cancelled task was not there to interrupt");
+        if let Some(work) = self.work(server) {
+            work.interrupt(Interruption::Cancelled);
         }
     }
 
     fn settle(&self, server: &Server, end: impl FnOnce(&mut Record)) -> TaskState {
         let mut state = lock(&self.state);
         if state.record.is_over() {
-            return state.record.shown(TTL, POLL);
+            return shown(server, &state.record);
         }
         end(&mut state.record);
         state.record.touch();
         state.message = None;
-        let shown = state.record.shown(TTL, POLL);
+        let shown = shown(server, &state.record);
         let written = self.directory.as_ref().map_or(Ok(()), |directory| state.record.write(directory));
         state.tell(&shown);
         drop(state);
@@ -350,10 +336,7 @@ impl Watcher {
     }
 }
 
-/// The result of a turn of which nothing is left but what its thread has.
-fn lost(thread: ThreadId, why: &str) -> Value {
-    let message = format!(
-        "The turn was interrupted: {why}. What it did until then stands. Continue the thread with openoxide-reply"
-    );
-    output::failed_on(Era::Modern, thread.to_string(), CallStatus::Interrupted, &message)
+/// A task as far as its record tells.
+fn shown(server: &Server, record: &Record) -> TaskState {
+    record.shown(server.backend.work_meta(&record.work), TTL, POLL)
 }

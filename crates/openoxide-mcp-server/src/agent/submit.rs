@@ -8,33 +8,31 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use openoxide_core::{
-    ApprovalPolicy, Attachment, CoreError, Decider, Entrance, Interruption, Op, SandboxMode, SteerId, Submitted,
-    Thread, ThreadConfig, ThreadId, ThreadManager, TurnId, TurnResult,
+    ApprovalPolicy, Attachment, CoreError, Entrance, Interruption, Op, SandboxMode, SteerId, Submitted, Thread,
+    ThreadConfig, ThreadId, ThreadManager, TurnId, TurnResult,
 };
-use openoxide_mcp_protocol::request_state::ParkedCall;
 use openoxide_mcp_protocol::tools::{OpenoxideParams, QueryParams, ReplyParams};
-use openoxide_mcp_protocol::{CallStatus, Era, tool_error};
-use serde_json::{Map, Value};
+use openoxide_mcp_protocol::{Era, tool_error};
+use serde_json::Value;
 
-use crate::connection::calls::Call;
-use crate::connection::questions;
+use crate::backend::Call;
 use crate::convert::choices;
 use crate::convert::output;
 use crate::principal::Principal;
 
 /// A place on a turn.
-pub(crate) struct Place {
-    pub(crate) thread: Arc<Thread>,
-    pub(crate) turn: TurnId,
-    pub(crate) attachment: Attachment,
+pub(super) struct Place {
+    pub(super) thread: Arc<Thread>,
+    pub(super) turn: TurnId,
+    pub(super) attachment: Attachment,
     /// Whether this call's prompt began the turn, so that cancelling the call ends it.
-    pub(crate) began: bool,
+    pub(super) began: bool,
     /// The steering text that this call gave the turn.
-    pub(crate) steer: Option<SteerId>,
+    pub(super) steer: Option<SteerId>,
 }
 
 /// Where a call got to.
-pub(crate) enum Admission {
+pub(super) enum Admission {
     /// On a turn.
     Place(Box<Place>),
     /// The answer is known already.
@@ -74,7 +72,7 @@ fn last(era: Era, thread: &Arc<Thread>, last: Option<Arc<TurnResult>>) -> Admiss
 }
 
 /// Starts a thread with its first turn. Blocks on the disk for a moment.
-pub(crate) fn start(
+pub(super) fn start(
     manager: &Arc<ThreadManager>,
     principal: &Principal,
     era: Era,
@@ -103,7 +101,7 @@ pub(crate) fn start(
 }
 
 /// [`query`] where blocking holds nobody up.
-pub(crate) async fn query_in_background(
+pub(super) async fn query_in_background(
     manager: Arc<ThreadManager>,
     principal: Principal,
     era: Era,
@@ -187,14 +185,14 @@ fn thread_id(era: Era, id: &str) -> Result<ThreadId, Admission> {
 }
 
 /// Where a call that continues a thread gets to at once, or the future by which it gets there.
-pub(crate) enum Reply {
+pub(super) enum Reply {
     Now(Admission),
     Later(BoxFuture<'static, Admission>),
 }
 
 /// Continues a thread. Calls of one thread are admitted in the order in which this is called, also where the thread has
 /// to be loaded first.
-pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: ReplyParams) -> Reply {
+pub(super) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: ReplyParams) -> Reply {
     let id = match thread_id(era, &params.thread_id) {
         Ok(id) => id,
         Err(answer) => return Reply::Now(answer),
@@ -231,7 +229,7 @@ fn as_told(manager: &ThreadManager, principal: &Principal, id: ThreadId, error: 
 }
 
 /// Gives up the place in line of a call that is cancelled while it waits, so that the next need not wait for it.
-pub(crate) async fn unless_cancelled(call: Arc<Call>, admission: BoxFuture<'static, Admission>) -> Admission {
+pub(super) async fn unless_cancelled(call: Arc<Call>, admission: BoxFuture<'static, Admission>) -> Admission {
     // Cancel-safe: a turn is asked for by the poll that makes the admission ready.
     tokio::select! {
         biased;
@@ -276,39 +274,4 @@ fn reply_on(thread: &Arc<Thread>, principal: &Principal, era: Era, params: Reply
     };
     let submitted = thread.submit_and_attach(op);
     placed(era, Arc::clone(thread), submitted)
-}
-
-/// Brings a parked call back to its turn with the answers it collected. Never starts a turn, and decides nothing that
-/// is decided already.
-pub(crate) fn retry(
-    manager: &ThreadManager,
-    parked: &ParkedCall,
-    answers: &Map<String, Value>,
-    client: Option<String>,
-) -> Admission {
-    let (Ok(thread_id), Ok(turn)) = (parked.thread_id.parse::<ThreadId>(), parked.turn_id.parse::<TurnId>()) else {
-        return Admission::Answer(tool_error(Era::Modern, "the parked call names no thread"));
-    };
-    let gone = || {
-        let message =
-            "the turn that asked was interrupted; its questions are void. Continue the thread with a new prompt";
-        output::failed_on(Era::Modern, parked.thread_id.clone(), CallStatus::Interrupted, message)
-    };
-    // A turn that waits is in memory.
-    let Some(thread) = manager.in_memory(thread_id) else { return Admission::Answer(gone()) };
-    let attachment = thread.attach();
-    for request in attachment.snapshot.pending.iter().filter(|request| request.turn_id == turn) {
-        let id = request.id.to_string();
-        if let (true, Some(answer)) = (parked.approvals.contains(&id), answers.get(&id)) {
-            questions::settle_by_answer(&thread, request.id, answer, Decider::Client(client.clone()));
-        }
-    }
-    let snapshot = &attachment.snapshot;
-    if snapshot.running == Some(turn) || snapshot.queued.contains(&turn) {
-        return Admission::Place(Box::new(Place { thread, turn, attachment, began: true, steer: None }));
-    }
-    match thread.kept_result(turn) {
-        Some(result) => Admission::Ended(thread, result),
-        None => Admission::Answer(gone()),
-    }
 }

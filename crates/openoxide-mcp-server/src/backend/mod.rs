@@ -1,0 +1,202 @@
+//! What stands behind the methods of MCP: the tools, prompts and resources of one server. The product's backend is
+//! [`crate::agent`]; a server of fixtures has another, and both are served by the same code.
+//!
+//! A call is prepared, then begun, and gets to its [`Work`], which goes on whatever becomes of the call. The call's runner
+//! follows the work, puts its questions and answers the call. All a backend knows of the wire is the [`Call`], by which
+//! it tells the client what goes on.
+
+mod call;
+mod log_level;
+mod work;
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use openoxide_core::Interruption;
+use openoxide_mcp_protocol::request_state::WorkName;
+use openoxide_mcp_protocol::{Ask, Description, Era, Tool, WireError};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::principal::Principal;
+pub use call::Call;
+pub(crate) use call::WantedLevel;
+pub(crate) use log_level::ConnectionLogLevel;
+pub use work::{Happening, OpenQuestion, Settlement, Work, WorkEvents};
+
+/// A result without what every modern one carries, or an error.
+pub type Outcome = Result<Value, WireError>;
+
+/// Serves tools, prompts and resources; see the module. What is said to block is called on a thread for it.
+pub trait Backend: Send + Sync + 'static {
+    /// What a client is told when it comes.
+    fn description(&self) -> Description;
+
+    /// Every tool, in one fixed order.
+    fn tools(&self) -> &[Tool];
+
+    /// Reads a `tools/call`.
+    ///
+    /// # Errors
+    /// Where there is no such tool, or its arguments are wrong.
+    fn prepare(&self, tool: &str, arguments: Option<&RawValue>) -> Result<Box<dyn PreparedCall>, Refusal>;
+
+    /// Every prompt, as `prompts/list` shows them.
+    fn prompts(&self) -> Vec<Value> {
+        Vec::new()
+    }
+
+    /// Reads a `prompts/get`.
+    ///
+    /// # Errors
+    /// Where there is no such prompt, or its arguments are wrong.
+    fn prepare_prompt(&self, prompt: &str, _arguments: Option<&RawValue>) -> Result<Box<dyn PreparedCall>, Refusal> {
+        let message = format!("unknown prompt {prompt:?}; this server has no prompts");
+        Err(Refusal::Error(WireError::invalid_params(message)))
+    }
+
+    /// The work of this name, where this process has it.
+    fn work(&self, name: &WorkName) -> Option<std::sync::Arc<dyn Work>>;
+
+    /// The answer to a call that comes back to work that is gone.
+    fn gone(&self, call: &Call, name: &WorkName) -> Outcome;
+
+    /// How the work of a task stands, whoever does it. Blocks on the disk.
+    fn standing(&self, name: &WorkName) -> Standing;
+
+    /// What a task says of its work, for a program.
+    fn work_meta(&self, _name: &WorkName) -> Option<Value> {
+        None
+    }
+
+    /// How long a question may wait for its answer.
+    fn question_timeout(&self) -> Duration;
+
+    /// How long a task may go on that nobody asks for; none for ever.
+    fn abandoned_after(&self) -> Option<Duration> {
+        None
+    }
+
+    /// A page of `resources/list` from `cursor` on. Blocks on the disk.
+    ///
+    /// # Errors
+    /// -32602 where the cursor is none of its own.
+    fn resources(&self, principal: &Principal, cursor: Option<&str>) -> Outcome;
+
+    /// The answer to `resources/read`. Blocks on the disk.
+    ///
+    /// # Errors
+    /// [`openoxide_mcp_protocol::resource_not_found`] where there is none that `principal` may see.
+    fn read_resource(&self, principal: &Principal, era: Era, uri: &str) -> Outcome;
+
+    /// Whether a URI may name a resource.
+    fn has_resource(&self, uri: &str) -> bool;
+
+    /// Every template, as `resources/templates/list` shows them.
+    fn resource_templates(&self) -> Value {
+        json!([])
+    }
+
+    /// What changes from now on, as far as `principal` may know.
+    fn changes(&self, principal: &Principal) -> BoxStream<'static, Change>;
+
+    /// What can complete an argument that begins like this.
+    fn complete(&self, _begun: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Ends all work that goes on; what is begun later goes on.
+    fn interrupt_all<'a>(&'a self, why: &'a Interruption) -> BoxFuture<'a, ()>;
+
+    /// Ends all work, and begins none any more.
+    fn shut_down<'a>(&'a self, why: &'a Interruption) -> BoxFuture<'a, ()>;
+}
+
+/// A call whose tool or prompt is there and whose arguments are right.
+pub trait PreparedCall: Send {
+    /// How long its caller says it waits.
+    fn wait(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Whether it may begin where it comes with answers and without the state of the call that asked.
+    fn may_begin_anew(&self) -> bool {
+        false
+    }
+
+    /// The answer where the server ends before it has begun.
+    fn too_late(&self, era: Era) -> Outcome;
+
+    /// Begins it. Calls are begun in the order in which they came, so that what must keep that order happens here, and what
+    /// takes time in the future.
+    fn begin(self: Box<Self>, call: &std::sync::Arc<Call>) -> BoxFuture<'static, Begun>;
+}
+
+/// Why a call is not begun.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The request is wrong.
+    Error(WireError),
+    /// The arguments are wrong, which a model is told in a result.
+    Result(String),
+}
+
+/// Where a call got to.
+pub enum Begun {
+    /// To work that goes on.
+    Work {
+        /// What happens there from now on.
+        events: Box<dyn WorkEvents>,
+        /// Whether a client that takes tasks gets one for it.
+        may_be_task: bool,
+    },
+    /// The answer is known already.
+    Answer(Outcome),
+    /// The same, made when there is room for it.
+    Later(BoxFuture<'static, Outcome>),
+    /// Nowhere: the client does not want an answer any more.
+    Cancelled,
+}
+
+/// How the work of a task stands.
+pub enum Standing {
+    /// It goes on.
+    Working {
+        /// What is to say of it, for a person.
+        message: Option<String>,
+        /// What waits for answers.
+        questions: Vec<(String, Ask)>,
+    },
+    /// It is over.
+    Over(Outcome),
+}
+
+/// A list that clients may keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum List {
+    /// `tools/list`.
+    Tools,
+    /// `prompts/list`.
+    Prompts,
+    /// `resources/list`.
+    Resources,
+}
+
+/// Something that is not as clients were told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The list that is another one.
+    pub list: Option<List>,
+    /// The resources that are others.
+    pub resources: Changed,
+}
+
+/// Which resources have changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Changed {
+    /// These.
+    Some(Vec<String>),
+    /// It may be any.
+    Any,
+}
