@@ -37,8 +37,3 @@ pub(crate) fn result(content: Vec<Value>) -> Value {
 pub(crate) fn said(words: &str) -> Value {
     result(vec![text(words)])
 }
-
-/// The result of a tool that has failed.
-pub(crate) fn failed(words: &str) -> Value {
-    json!({ "content": [text(words)], "isError": true })
-}

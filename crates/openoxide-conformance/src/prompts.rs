@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::content::{embedded, image, text};
 use crate::fixture::Context;
+use crate::run::AsTask;
 use crate::{schemas, tools};
 
 /// Every prompt with its arguments.
@@ -19,17 +20,14 @@ const PROMPTS: &[(&str, &[&str])] = &[
 
 /// All as they are listed.
 pub(crate) fn listed() -> Vec<Value> {
-    let argument = |name: &&str| json!({ "name": name, "description": "An argument", "required": true });
-    let listed = |(name, arguments): &(&str, &[&str])| {
-        let arguments: Vec<Value> = arguments.iter().map(argument).collect();
-        json!({ "name": name, "description": format!("The fixture {name}"), "arguments": arguments })
-    };
+    let argument = |name: &&str| json!({ "name": name, "required": true });
+    let listed = |(name, arguments): &(&str, &[&str])| json!({ "name": name, "arguments": arguments.iter().map(argument).collect::<Vec<_>>() });
     PROMPTS.iter().map(listed).collect()
 }
 
-/// Whether there is such a prompt.
-pub(crate) fn exists(name: &str) -> bool {
-    PROMPTS.iter().any(|prompt| prompt.0 == name)
+/// That a prompt is never a task; none where there is no such prompt.
+pub(crate) fn find(name: &str) -> Option<AsTask> {
+    PROMPTS.iter().any(|prompt| prompt.0 == name).then_some(AsTask::Never)
 }
 
 /// Runs a prompt.

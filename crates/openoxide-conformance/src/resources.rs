@@ -12,18 +12,15 @@ const WATCHED: &str = "test://watched-resource";
 /// Those that have an address of their own.
 pub(crate) fn list() -> Value {
     json!([
-        { "uri": TEXT, "name": "static-text", "description": "A text", "mimeType": "text/plain" },
-        { "uri": BINARY, "name": "static-binary", "description": "An image", "mimeType": "image/png" },
-        { "uri": WATCHED, "name": "watched-resource", "description": "A text to watch", "mimeType": "text/plain" },
+        { "uri": TEXT, "name": "static-text", "mimeType": "text/plain" },
+        { "uri": BINARY, "name": "static-binary", "mimeType": "image/png" },
+        { "uri": WATCHED, "name": "watched-resource", "mimeType": "text/plain" },
     ])
 }
 
 /// Those that have many.
 pub(crate) fn templates() -> Value {
-    json!([{
-        "uriTemplate": "test://template/{id}/data", "name": "template", "description": "What belongs to an id",
-        "mimeType": "application/json",
-    }])
+    json!([{ "uriTemplate": "test://template/{id}/data", "name": "template", "mimeType": "application/json" }])
 }
 
 /// One resource's contents.
@@ -35,8 +32,7 @@ pub(crate) fn read(uri: &str, era: Era) -> Result<Value, WireError> {
         BINARY => Ok(json!({ "uri": uri, "mimeType": "image/png", "blob": PNG })),
         _ => match uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data")) {
             Some(id) => {
-                let data = json!({ "id": id });
-                Ok(json!({ "uri": uri, "mimeType": "application/json", "text": data.to_string() }))
+                Ok(json!({ "uri": uri, "mimeType": "application/json", "text": json!({ "id": id }).to_string() }))
             }
             None => Err(resource_not_found(uri, era, "no such resource")),
         },

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use openoxide_mcp_protocol::{AskKind, Tool, WireError, missing_capability};
+use openoxide_mcp_protocol::{Ask, AskKind, LogLevel, Tool, WireError, missing_capability, tool_error};
 use openoxide_mcp_server::{List, Outcome};
 use serde_json::{Map, Value, json};
 
-use crate::content::{audio, embedded, failed, image, result, said, text};
+use crate::content::{audio, embedded, image, result, said, text};
 use crate::fixture::Context;
-use crate::run::AsTask::{self, AfterAsking, Always, Maybe, Never};
+use crate::run::{AsTask, Run};
 use crate::schemas;
 
 /// Between two things that a tool says.
@@ -16,44 +16,16 @@ const BREATH: Duration = Duration::from_millis(50);
 /// Longer than the transport waits for an answer before it opens a stream.
 const LONG: Duration = Duration::from_millis(700);
 
-/// Every tool, and whether a call of it becomes a task.
-const TOOLS: &[(&str, AsTask)] = &[
-    ("test_simple_text", Never),
-    ("test_image_content", Never),
-    ("test_audio_content", Never),
-    ("test_embedded_resource", Never),
-    ("test_multiple_content_types", Never),
-    ("test_tool_with_logging", Never),
-    ("test_tool_with_progress", Never),
-    ("test_error_handling", Never),
-    ("test_reconnection", Never),
-    ("test_sampling", Never),
-    ("test_elicitation", Never),
-    ("test_elicitation_sep1034_defaults", Never),
-    ("test_elicitation_sep1330_enums", Never),
-    ("test_missing_capability", Never),
-    ("test_custom_header", Never),
-    ("test_streaming_elicitation", Never),
-    ("test_logging_tool", Never),
-    ("test_trigger_tool_change", Never),
-    ("test_trigger_prompt_change", Never),
-    ("test_input_required_result_elicitation", Never),
-    ("test_input_required_result_sampling", Never),
-    ("test_input_required_result_list_roots", Never),
-    ("test_input_required_result_request_state", Never),
-    ("test_input_required_result_multiple_inputs", Never),
-    ("test_input_required_result_multi_round", Never),
-    ("test_input_required_result_tampered_state", Never),
-    ("test_input_required_result_capabilities", Never),
-    ("json_schema_2020_12_tool", Never),
-    ("greet", Never),
-    ("slow_compute", Maybe),
-    ("failing_job", Always),
-    ("protocol_error_job", Always),
-    ("confirm_delete", Always),
-    ("multi_input", Always),
-    ("test_tool_with_task", AfterAsking),
-];
+/// Every tool.
+const TOOLS: &str = "test_simple_text test_image_content test_audio_content test_embedded_resource test_error_handling \
+    test_multiple_content_types test_tool_with_logging test_tool_with_progress test_reconnection test_sampling \
+    test_elicitation test_elicitation_sep1034_defaults test_elicitation_sep1330_enums test_missing_capability \
+    test_custom_header test_streaming_elicitation test_logging_tool test_trigger_tool_change test_trigger_prompt_change \
+    test_input_required_result_elicitation test_input_required_result_sampling test_input_required_result_list_roots \
+    test_input_required_result_request_state test_input_required_result_multiple_inputs \
+    test_input_required_result_multi_round test_input_required_result_tampered_state \
+    test_input_required_result_capabilities json_schema_2020_12_tool greet slow_compute failing_job protocol_error_job \
+    confirm_delete multi_input test_tool_with_task";
 
 fn schema(tool: &str) -> Value {
     let string = json!({ "type": "string" });
@@ -72,16 +44,22 @@ fn schema(tool: &str) -> Value {
 
 /// All as they are listed.
 pub(crate) fn listed() -> Vec<Tool> {
-    let listed = |(name, _): &(&str, AsTask)| {
+    let listed = |name| {
         let description = format!("The fixture {name}");
         serde_json::from_value(json!({ "name": name, "description": description, "inputSchema": schema(name) }))
     };
-    TOOLS.iter().map(listed).collect::<Result<_, _>>().expect("each is a tool")
+    TOOLS.split_whitespace().map(listed).collect::<Result<_, _>>().expect("each is a tool")
 }
 
 /// Whether a call of a tool becomes a task; none where there is no such tool.
 pub(crate) fn find(name: &str) -> Option<AsTask> {
-    TOOLS.iter().find(|tool| tool.0 == name).map(|tool| tool.1)
+    let as_task = match name {
+        "slow_compute" => AsTask::Maybe,
+        "failing_job" | "protocol_error_job" | "confirm_delete" | "multi_input" => AsTask::Always,
+        "test_tool_with_task" => AsTask::AfterAsking,
+        _ => AsTask::Never,
+    };
+    TOOLS.split_whitespace().any(|tool| tool == name).then_some(as_task)
 }
 
 /// Runs a tool.
@@ -91,28 +69,26 @@ pub(crate) async fn run(context: Context) -> Outcome {
         "test_simple_text" => said("Plain words."),
         "test_image_content" => result(vec![image()]),
         "test_audio_content" => result(vec![audio()]),
-        "test_embedded_resource" => {
-            result(vec![embedded("test://embedded-resource", "text/plain", "Words in a resource.")])
-        }
+        "test_embedded_resource" => result(vec![embedded("test://embedded-resource", "text/plain", "Words inside.")]),
         "test_multiple_content_types" => {
             let resource = embedded("test://mixed-content-resource", "application/json", r#"{"kind":"mixed"}"#);
             result(vec![text("Three kinds of content:"), image(), resource])
         }
         "test_tool_with_logging" | "test_logging_tool" => {
             for words in ["the tool started", "the tool works", "the tool is done"] {
-                run.log(words);
+                context.call.log(LogLevel::Info, &words).await;
                 tokio::time::sleep(BREATH).await;
             }
             said("it has logged")
         }
         "test_tool_with_progress" => {
             for percent in [0, 50, 100] {
-                run.progress(format!("{percent} of 100"));
+                context.call.phase(format!("{percent} of 100"));
                 tokio::time::sleep(BREATH).await;
             }
             said("it has progressed")
         }
-        "test_error_handling" => failed("This tool always fails."),
+        "test_error_handling" => tool_error(context.call.era(), "This tool always fails."),
         "test_reconnection" => {
             tokio::time::sleep(LONG).await;
             said("the stream stayed open")
@@ -121,33 +97,17 @@ pub(crate) async fn run(context: Context) -> Outcome {
             let answers = run.ask([("sample", schemas::sampling(context.text("prompt"), 100))]).await?;
             said(&format!("LLM response: {}", spoken(&answers, "sample")))
         }
-        "test_elicitation" => {
-            let schema = json!({ "type": "string", "description": "What the user says" });
-            let form = schemas::required_form(context.text("message"), "response", &schema);
-            said(&format!("User response: {}", filled(&run.ask([("form", form)]).await?)))
-        }
-        "test_elicitation_sep1034_defaults" => {
-            let form = schemas::form("Please check the form", schemas::with_defaults());
-            said(&format!("Elicitation completed: {}", filled(&run.ask([("form", form)]).await?)))
-        }
-        "test_elicitation_sep1330_enums" => {
-            let form = schemas::form("Please choose", schemas::with_choices());
-            said(&format!("Elicitation completed: {}", filled(&run.ask([("form", form)]).await?)))
-        }
+        "test_elicitation" => said(&fill(run, schemas::text_form(context.text("message"), "response")).await?),
+        "test_elicitation_sep1034_defaults" => said(&fill(run, schemas::with_defaults()).await?),
+        "test_elicitation_sep1330_enums" => said(&fill(run, schemas::with_choices()).await?),
         "test_missing_capability" if client.can(AskKind::Sampling) => said("the client can sample"),
         "test_missing_capability" => {
             let needed = AskKind::Sampling.capability();
             return Err(missing_capability("this tool needs a client that can sample", needed));
         }
         "test_custom_header" => said(context.text("region")),
-        "test_trigger_tool_change" => {
-            context.fixture.change(List::Tools);
-            said("told")
-        }
-        "test_trigger_prompt_change" => {
-            context.fixture.change(List::Prompts);
-            said("told")
-        }
+        "test_trigger_tool_change" => said(context.fixture.change(List::Tools)),
+        "test_trigger_prompt_change" => said(context.fixture.change(List::Prompts)),
         "test_input_required_result_sampling" => {
             let ask = schemas::sampling("What is the capital of France?", 100);
             said(&spoken(&run.ask([("capital_question", ask)]).await?, "capital_question"))
@@ -157,8 +117,7 @@ pub(crate) async fn run(context: Context) -> Outcome {
             said(&format!("roots: {}", answers["client_roots"]["roots"]))
         }
         "test_input_required_result_request_state" | "test_input_required_result_tampered_state" => {
-            let form = schemas::required_form("Please confirm", "ok", &json!({ "type": "boolean" }));
-            run.ask([("confirm", form)]).await?;
+            run.ask([("confirm", schemas::yes_form("Please confirm", "ok"))]).await?;
             said("state-ok")
         }
         "test_input_required_result_multiple_inputs" => {
@@ -183,7 +142,7 @@ pub(crate) async fn run(context: Context) -> Outcome {
             said("capabilities-ok")
         }
         "test_input_required_result_elicitation" | "test_streaming_elicitation" | "test_tool_with_task" => {
-            run.progress("asking");
+            context.call.phase("asking");
             let answers = run.ask([("user_name", schemas::text_form("What is your name?", "name"))]).await?;
             said(&format!("Hello, {}!", field(&answers, "user_name", "name")))
         }
@@ -195,12 +154,11 @@ pub(crate) async fn run(context: Context) -> Outcome {
             tokio::time::sleep(time.map_err(|error| WireError::invalid_params(error.to_string()))?).await;
             said(&format!("it took {seconds} s"))
         }
-        "failing_job" => failed("the job has failed"),
+        "failing_job" => tool_error(context.call.era(), "the job has failed"),
         "protocol_error_job" => return Err(WireError::internal("on purpose")),
         "confirm_delete" => {
             let question = format!("Delete {}?", context.text("filename"));
-            let form = schemas::required_form(&question, "confirm", &json!({ "type": "boolean" }));
-            let answers = run.ask([("confirm", form)]).await?;
+            let answers = run.ask([("confirm", schemas::yes_form(&question, "confirm"))]).await?;
             said(if answers["confirm"]["content"]["confirm"] == true { "deleted" } else { "kept" })
         }
         "multi_input" => {
@@ -223,8 +181,8 @@ fn spoken(answers: &Map<String, Value>, key: &str) -> String {
     answers.get(key).and_then(|answer| answer["content"]["text"].as_str()).unwrap_or("no text").to_owned()
 }
 
-/// What became of a form.
-fn filled(answers: &Map<String, Value>) -> String {
-    let form = &answers["form"];
-    format!("action={}, content={}", form["action"].as_str().unwrap_or("none"), form["content"])
+/// Has a form filled, and says what became of it.
+async fn fill(run: &Run, form: Ask) -> Result<String, WireError> {
+    let form = &run.ask([("form", form)]).await?["form"];
+    Ok(format!("User response: action={}, content={}", form["action"].as_str().unwrap_or("none"), form["content"]))
 }

@@ -43,8 +43,8 @@ mod transport;
 
 pub use agent::ApprovalStrategy;
 pub use backend::{
-    Backend, Begun, Call, Change, Changed, Happening, List, OpenQuestion, Outcome, PreparedCall, Refusal, Settlement,
-    Standing, Work, WorkEvents,
+    Backend, Begun, Call, CallKind, Change, Changed, Happening, List, OpenQuestion, Outcome, Prepared, PreparedCall,
+    Refusal, Settlement, Standing, Work, WorkEvents,
 };
 pub use openoxide_core::Interruption;
 pub use openoxide_mcp_protocol::TraceContext;

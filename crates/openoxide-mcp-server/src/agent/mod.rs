@@ -16,11 +16,13 @@ use futures_util::stream::{self, BoxStream, StreamExt as _};
 use openoxide_core::{CoreError, Interruption, ThreadChange, ThreadId, ThreadManager, TurnId, TurnResult};
 use openoxide_mcp_protocol::request_state::WorkName;
 use openoxide_mcp_protocol::tools::{ToolCall, ToolCallError, ToolSet, codex};
-use openoxide_mcp_protocol::{Ask, CallStatus, Description, Era, Tool, WireError, agent_description};
+use openoxide_mcp_protocol::{CallStatus, Description, Era, Tool, WireError, agent_description};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::backend::{Backend, Begun, Call, Change, Changed, List, Outcome, PreparedCall, Refusal, Standing, Work};
+use crate::backend::{
+    Backend, Begun, Call, CallKind, Change, Changed, List, Outcome, Prepared, PreparedCall, Refusal, Standing, Work,
+};
 use crate::compat::codex::result as codex_result;
 use crate::convert::{choices, output, resources};
 use crate::principal::Principal;
@@ -112,8 +114,12 @@ impl Backend for Agent {
         self.tools.list()
     }
 
-    fn prepare(&self, tool: &str, arguments: Option<&RawValue>) -> Result<Box<dyn PreparedCall>, Refusal> {
-        match self.tools.parse(tool, arguments) {
+    fn prepare(&self, kind: CallKind, name: &str, arguments: Option<&RawValue>) -> Prepared {
+        if kind == CallKind::Prompt {
+            let message = format!("unknown prompt {name:?}; this server has no prompts");
+            return Err(Refusal::Error(WireError::invalid_params(message)));
+        }
+        match self.tools.parse(name, arguments) {
             Ok(tool_call) => Ok(Box::new(PreparedTurn { agent: self.this(), tool_call })),
             Err(ToolCallError::UnknownTool(message)) => Err(Refusal::Error(WireError::invalid_params(message))),
             Err(ToolCallError::BadArguments(message)) => Err(Refusal::Result(message)),
@@ -160,9 +166,7 @@ impl Backend for Agent {
                 None => lost("the program ended before the turn did"),
             };
         }
-        let asked = now.pending.iter().filter(|request| request.turn_id == turn_id);
-        let questions = asked.map(|request| (request.id.to_string(), Ask::form(approvals::wording(request)))).collect();
-        Standing::Working { message: None, questions }
+        Turn::new(&self.this(), thread, turn_id).standing()
     }
 
     fn work_meta(&self, name: &WorkName) -> Option<Value> {

@@ -9,13 +9,14 @@ mod call;
 mod log_level;
 mod work;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use openoxide_core::Interruption;
 use openoxide_mcp_protocol::request_state::WorkName;
-use openoxide_mcp_protocol::{Ask, Description, Era, Tool, WireError};
+use openoxide_mcp_protocol::{Ask, Description, Era, Tool, WireError, tool_error};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -24,6 +25,9 @@ pub use call::Call;
 pub(crate) use call::WantedLevel;
 pub(crate) use log_level::ConnectionLogLevel;
 pub use work::{Happening, OpenQuestion, Settlement, Work, WorkEvents};
+
+/// How long a question may wait for its answer where nobody says.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A result without what every modern one carries, or an error.
 pub type Outcome = Result<Value, WireError>;
@@ -36,34 +40,30 @@ pub trait Backend: Send + Sync + 'static {
     /// Every tool, in one fixed order.
     fn tools(&self) -> &[Tool];
 
-    /// Reads a `tools/call`.
-    ///
-    /// # Errors
-    /// Where there is no such tool, or its arguments are wrong.
-    fn prepare(&self, tool: &str, arguments: Option<&RawValue>) -> Result<Box<dyn PreparedCall>, Refusal>;
-
     /// Every prompt, as `prompts/list` shows them.
     fn prompts(&self) -> Vec<Value> {
         Vec::new()
     }
 
-    /// Reads a `prompts/get`.
+    /// Reads a call of the tool or the prompt `name`.
     ///
     /// # Errors
-    /// Where there is no such prompt, or its arguments are wrong.
-    fn prepare_prompt(&self, prompt: &str, _arguments: Option<&RawValue>) -> Result<Box<dyn PreparedCall>, Refusal> {
-        let message = format!("unknown prompt {prompt:?}; this server has no prompts");
-        Err(Refusal::Error(WireError::invalid_params(message)))
-    }
+    /// Where there is no such tool or prompt, or its arguments are wrong.
+    fn prepare(&self, kind: CallKind, name: &str, arguments: Option<&RawValue>) -> Prepared;
 
     /// The work of this name, where this process has it.
-    fn work(&self, name: &WorkName) -> Option<std::sync::Arc<dyn Work>>;
+    fn work(&self, name: &WorkName) -> Option<Arc<dyn Work>>;
 
     /// The answer to a call that comes back to work that is gone.
-    fn gone(&self, call: &Call, name: &WorkName) -> Outcome;
+    fn gone(&self, _call: &Call, _name: &WorkName) -> Outcome {
+        Err(WireError::invalid_params("what the requestState names is gone; send the call again without it"))
+    }
 
     /// How the work of a task stands, whoever does it. Blocks on the disk.
-    fn standing(&self, name: &WorkName) -> Standing;
+    fn standing(&self, name: &WorkName) -> Standing {
+        let lost = || Standing::Over(Err(WireError::internal("the process that did the work has ended")));
+        self.work(name).map_or_else(lost, |work| work.standing())
+    }
 
     /// What a task says of its work, for a program.
     fn work_meta(&self, _name: &WorkName) -> Option<Value> {
@@ -71,7 +71,9 @@ pub trait Backend: Send + Sync + 'static {
     }
 
     /// How long a question may wait for its answer.
-    fn question_timeout(&self) -> Duration;
+    fn question_timeout(&self) -> Duration {
+        QUESTION_TIMEOUT
+    }
 
     /// How long a task may go on that nobody asks for; none for ever.
     fn abandoned_after(&self) -> Option<Duration> {
@@ -110,8 +112,13 @@ pub trait Backend: Send + Sync + 'static {
     fn interrupt_all<'a>(&'a self, why: &'a Interruption) -> BoxFuture<'a, ()>;
 
     /// Ends all work, and begins none any more.
-    fn shut_down<'a>(&'a self, why: &'a Interruption) -> BoxFuture<'a, ()>;
+    fn shut_down<'a>(&'a self, why: &'a Interruption) -> BoxFuture<'a, ()> {
+        self.interrupt_all(why)
+    }
 }
+
+/// A call that was read, or why it is not begun.
+pub type Prepared = Result<Box<dyn PreparedCall>, Refusal>;
 
 /// A call whose tool or prompt is there and whose arguments are right.
 pub trait PreparedCall: Send {
@@ -120,17 +127,39 @@ pub trait PreparedCall: Send {
         None
     }
 
-    /// Whether it may begin where it comes with answers and without the state of the call that asked.
+    /// Whether it may begin where it comes with answers and without the state of the call that asked: nothing must be done
+    /// twice then. The answers are those to the questions of their keys.
     fn may_begin_anew(&self) -> bool {
         false
     }
 
     /// The answer where the server ends before it has begun.
-    fn too_late(&self, era: Era) -> Outcome;
+    fn too_late(&self, _era: Era) -> Outcome {
+        Err(WireError::internal("the server ends"))
+    }
 
     /// Begins it. Calls are begun in the order in which they came, so that what must keep that order happens here, and what
     /// takes time in the future.
-    fn begin(self: Box<Self>, call: &std::sync::Arc<Call>) -> BoxFuture<'static, Begun>;
+    fn begin(self: Box<Self>, call: &Arc<Call>) -> BoxFuture<'static, Begun>;
+}
+
+/// What a call is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallKind {
+    /// `tools/call`.
+    Tool,
+    /// `prompts/get`.
+    Prompt,
+}
+
+impl CallKind {
+    /// A failure, in a result where there are results for it.
+    pub(crate) fn failed(self, era: Era, message: &str) -> Outcome {
+        match self {
+            Self::Tool => Ok(tool_error(era, message)),
+            Self::Prompt => Err(WireError::internal(message)),
+        }
+    }
 }
 
 /// Why a call is not begun.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use openoxide_core::Interruption;
 use openoxide_mcp_protocol::request_state::WorkName;
-use openoxide_mcp_protocol::{AskKind, Era};
+use openoxide_mcp_protocol::{Ask, AskKind, Era};
 use serde_json::Value;
 
-use super::{Begun, Call, Outcome};
+use super::{Begun, Call, Outcome, Standing};
 
 /// See the module. No method blocks.
 pub trait Work: Send + Sync {
@@ -25,6 +25,23 @@ pub trait Work: Send + Sync {
     /// The parameters of the request that puts a question to the client of `call`, or in the state of a task; none where it
     /// does not wait any more.
     fn wording(&self, question: &str, call: Option<&Call>) -> Option<Value>;
+
+    /// What came of it, where that is known.
+    fn outcome(&self) -> Option<Outcome> {
+        None
+    }
+
+    /// How it stands, with all that it asks.
+    fn standing(&self) -> Standing {
+        if let Some(outcome) = self.outcome() {
+            return Standing::Over(outcome);
+        }
+        let asked = |question: OpenQuestion| {
+            let params = self.wording(&question.id, None)?;
+            Some((question.id, Ask { kind: question.kind, params }))
+        };
+        Standing::Working { message: None, questions: self.questions().into_iter().filter_map(asked).collect() }
+    }
 
     /// Settles a question, in the name of the client that was asked. The first time counts.
     fn settle(&self, question: &str, how: Settlement<'_>, client: Option<&str>);
@@ -64,16 +81,20 @@ pub trait WorkEvents: Send {
     fn work(&self) -> Arc<dyn Work>;
 
     /// Tells a call what goes on already. Once, before the first event.
-    fn open(&mut self, call: &Call);
+    fn open(&mut self, _call: &Call) {}
 
     /// Waits for the next event; none where the work is gone without an end. Cancel-safe.
     fn next(&mut self) -> BoxFuture<'_, Option<Happening>>;
 
     /// Tells a call the last event. Waits while its client is behind.
-    fn tell<'a>(&'a mut self, call: &'a Call) -> BoxFuture<'a, ()>;
+    fn tell<'a>(&'a mut self, _call: &'a Call) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// What the last event begins, for a person.
-    fn phase(&self) -> Option<String>;
+    fn phase(&self) -> Option<String> {
+        None
+    }
 
     /// The answer to a call that waits no longer while the work goes on.
     fn unfinished(&self, era: Era) -> Outcome;

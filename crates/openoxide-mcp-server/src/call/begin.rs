@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use openoxide_mcp_protocol::request_state::ParkedCall;
-use openoxide_mcp_protocol::{CallToolParams, Era, WireError, tool_error};
+use openoxide_mcp_protocol::{CallToolParams, Era, WireError};
 use openoxide_rpc::Gate;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
@@ -13,42 +13,15 @@ use tracing::Instrument as _;
 
 use super::CallBinding;
 use super::runner::{self, CallSpec};
-use crate::backend::{Backend, Begun, Call, Outcome, Refusal, Settlement, WantedLevel};
+use crate::backend::{Backend, Begun, Call, CallKind, Refusal, Settlement, WantedLevel};
 use crate::compat::hosts;
 use crate::connection::{Connection, Request};
 
 /// Calls that may be open at once.
 const MAX_OPEN_CALLS: usize = 4096;
 
-/// What a call is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// `tools/call`.
-    Tool,
-    /// `prompts/get`.
-    Prompt,
-}
-
-impl Kind {
-    /// A refusal that is told in a result where there are such results.
-    pub(crate) fn failed(self, era: Era, message: &str) -> Outcome {
-        match self {
-            Self::Tool => Ok(tool_error(era, message)),
-            Self::Prompt => Err(WireError::internal(message)),
-        }
-    }
-
-    /// What a state is sealed to: a state of a tool is none of a prompt of its name.
-    fn bound(self, name: &str) -> String {
-        match self {
-            Self::Tool => name.to_owned(),
-            Self::Prompt => format!("prompts/get {name}"),
-        }
-    }
-}
-
 /// Begins a call: answers it at once, or has a runner answer it.
-pub(crate) fn begin(request: Request<'_>, kind: Kind, params: CallToolParams) {
+pub(crate) fn begin(request: Request<'_>, kind: CallKind, params: CallToolParams) {
     let connection = Arc::clone(request.connection);
     let (era, server) = (request.era, &connection.server);
     if connection.has_open(request.responder.id()) {
@@ -56,11 +29,7 @@ pub(crate) fn begin(request: Request<'_>, kind: Kind, params: CallToolParams) {
         return request.refuse(&WireError::invalid_request(message));
     }
     let CallToolParams { name, arguments, input_responses, request_state } = params;
-    let prepared = match kind {
-        Kind::Tool => server.backend.prepare(&name, arguments.as_deref()),
-        Kind::Prompt => server.backend.prepare_prompt(&name, arguments.as_deref()),
-    };
-    let prepared = match prepared {
+    let prepared = match server.backend.prepare(kind, &name, arguments.as_deref()) {
         Ok(prepared) => prepared,
         Err(Refusal::Error(error)) => return request.refuse(&error),
         Err(Refusal::Result(message)) => return request.answer(kind.failed(era, &message)),
@@ -72,17 +41,22 @@ pub(crate) fn begin(request: Request<'_>, kind: Kind, params: CallToolParams) {
     let Some((open_request, admitting)) = server.lifecycle.admit() else {
         return request.answer(prepared.too_late(era));
     };
-    let binding = CallBinding { tool: kind.bound(&name), arguments };
-    let answers = match (era, request_state, input_responses) {
-        (Era::Legacy, _, _) | (Era::Modern, None, None) => None,
-        (Era::Modern, None, Some(_)) if prepared.may_begin_anew() => None,
+    // A state of a tool is none of a prompt of its name.
+    let bound = match kind {
+        CallKind::Tool => name.clone(),
+        CallKind::Prompt => format!("prompts/get {name}"),
+    };
+    let binding = CallBinding { tool: bound, arguments };
+    let (parked, answers) = match (era, request_state, input_responses) {
+        (Era::Legacy, _, _) | (Era::Modern, None, None) => (None, Map::new()),
+        (Era::Modern, None, Some(answers)) if prepared.may_begin_anew() => (None, answers),
         (Era::Modern, None, Some(_)) => {
             let message = "inputResponses came without the requestState that its questions came with";
             return request.refuse(&WireError::invalid_params(message));
         }
         (Era::Modern, Some(state), answers) => {
             match binding.with(&connection.principal, |bound| server.open_state(&state, bound)) {
-                Ok(parked) => Some((parked, answers.unwrap_or_default())),
+                Ok(parked) => (Some(parked), answers.unwrap_or_default()),
                 Err(error) => return request.refuse(&error),
             }
         }
@@ -112,18 +86,22 @@ pub(crate) fn begin(request: Request<'_>, kind: Kind, params: CallToolParams) {
     });
     let trace = meta.trace.as_ref().map(|trace| trace.parent.as_str());
     let span = match kind {
-        Kind::Tool => tracing::info_span!("tools/call", tool = open.call.name, request = %open.call.id, trace),
-        Kind::Prompt => tracing::info_span!("prompts/get", prompt = open.call.name, request = %open.call.id, trace),
+        CallKind::Tool => tracing::info_span!("tools/call", tool = open.call.name, request = %open.call.id, trace),
+        CallKind::Prompt => tracing::info_span!("prompts/get", prompt = open.call.name, request = %open.call.id, trace),
     };
     if let (Some(on_trace), Some(trace)) = (server.on_trace, &meta.trace) {
         on_trace(&span, trace);
     }
     // Here and not in the runner, so that calls begin in the order they came.
-    let begun: BoxFuture<'static, Begun> = span.in_scope(|| match answers {
-        Some((parked, answers)) => Box::pin(std::future::ready(come_back(&connection, &open.call, &parked, &answers))),
-        None => prepared.begin(&open.call),
+    let (begun, answers): (BoxFuture<'static, Begun>, _) = span.in_scope(|| match parked {
+        // The answers are for what was put to the call that comes back, and for nothing that is asked later.
+        Some(parked) => {
+            let begun = come_back(&connection, &open.call, &parked, &answers);
+            (Box::pin(std::future::ready(begun)) as _, Map::new())
+        }
+        None => (prepared.begin(&open.call), answers),
     });
-    let spec = CallSpec { connection, open, responder, kind, limit, binding, open_request, admitting };
+    let spec = CallSpec { connection, open, responder, kind, limit, binding, answers, open_request, admitting };
     tokio::spawn(runner::run(spec, begun).instrument(span));
 }
 

@@ -5,5 +5,5 @@ mod binding;
 mod follow;
 mod runner;
 
-pub(crate) use begin::{Kind, begin};
+pub(crate) use begin::begin;
 pub(crate) use binding::CallBinding;

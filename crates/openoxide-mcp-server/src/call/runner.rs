@@ -10,11 +10,11 @@ use futures_util::future::BoxFuture;
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall};
 use openoxide_mcp_protocol::{Ask, CancelledParams, Era, RequestId, complete, input_required, notification, request};
 use openoxide_rpc::Responder;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
 
-use super::{CallBinding, Kind, follow};
-use crate::backend::{Begun, Call, Happening, Outcome, Settlement, Work, WorkEvents};
+use super::{CallBinding, follow};
+use crate::backend::{Begun, Call, CallKind, Happening, Outcome, Settlement, Work, WorkEvents};
 use crate::connection::Connection;
 use crate::connection::calls::OpenCall;
 use crate::server::attachments::{AskRight, Attachment};
@@ -31,11 +31,13 @@ pub(super) struct CallSpec {
     pub(super) connection: Arc<Connection>,
     pub(super) open: OpenCall,
     pub(super) responder: Responder,
-    pub(super) kind: Kind,
+    pub(super) kind: CallKind,
     /// Answer after this time even if the work goes on.
     pub(super) limit: Option<Duration>,
     /// What a parked call is bound to.
     pub(super) binding: CallBinding,
+    /// Answers that a call has begun with, by the keys of their questions.
+    pub(super) answers: Map<String, Value>,
     /// Dropped when the call has its answer.
     pub(super) open_request: OpenRequest,
     /// Dropped when the call has got to its work.
@@ -54,7 +56,7 @@ enum End {
 
 /// Runs a call to its answer. `begun` gets to its work.
 pub(super) async fn run(spec: CallSpec, begun: BoxFuture<'static, Begun>) {
-    let CallSpec { connection, open, responder, kind, limit, binding, open_request, admitting } = spec;
+    let CallSpec { connection, open, responder, kind, limit, binding, answers, open_request, admitting } = spec;
     let call = Arc::clone(&open.call);
     let failed = || {
         tracing::error!(id = %call.id, "the runner of a call panicked");
@@ -71,9 +73,11 @@ pub(super) async fn run(spec: CallSpec, begun: BoxFuture<'static, Begun>) {
             Begun::Work { events, may_be_task }
                 if may_be_task && call.client.takes_tasks && call.era == Era::Modern =>
             {
-                into_task(&connection, &call, events, &open_request, binding).await
+                into_task(CallRunner::new(&connection, &call, events, binding, answers), &open_request).await
             }
-            Begun::Work { events, .. } => CallRunner::new(&connection, &call, events, binding).run(limit).await,
+            Begun::Work { events, .. } => {
+                CallRunner::new(&connection, &call, events, binding, answers).run(limit).await
+            }
         }
     };
     let end = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| End::Answer(failed()));
@@ -107,24 +111,18 @@ pub(super) async fn run(spec: CallSpec, begun: BoxFuture<'static, Begun>) {
 }
 
 /// Answers with a task, which follows the work from now on.
-async fn into_task(
-    connection: &Arc<Connection>,
-    call: &Arc<Call>,
-    events: Box<dyn WorkEvents>,
-    open_request: &OpenRequest,
-    binding: CallBinding,
-) -> End {
-    let server = &connection.server;
-    match server.tasks.create(&call.principal, events.work().name(), call.client.can_be_asked) {
+async fn into_task(runner: CallRunner<'_>, open_request: &OpenRequest) -> End {
+    let (server, call) = (&runner.connection.server, runner.call);
+    match server.tasks.create(&call.principal, runner.work.name(), call.client.can_be_asked) {
         Ok(task) => {
             let answer = task.created(server);
             let (server, client) = (Arc::clone(server), call.client.clone());
-            tokio::spawn(follow::follow(server, task, client, events, open_request.clone()));
+            tokio::spawn(follow::follow(server, task, client, runner.events, open_request.clone()));
             End::Answer(Ok(answer))
         }
         Err(error) => {
             tracing::warn!(%error, "a task could not be written, so its call waits for the work");
-            CallRunner::new(connection, call, events, binding).run(None).await
+            runner.run(None).await
         }
     }
 }
@@ -136,6 +134,7 @@ struct CallRunner<'a> {
     work: Arc<dyn Work>,
     events: Box<dyn WorkEvents>,
     binding: CallBinding,
+    answers: Map<String, Value>,
 }
 
 impl<'a> CallRunner<'a> {
@@ -144,8 +143,9 @@ impl<'a> CallRunner<'a> {
         call: &'a Arc<Call>,
         events: Box<dyn WorkEvents>,
         binding: CallBinding,
+        answers: Map<String, Value>,
     ) -> Self {
-        Self { connection, call, work: events.work(), events, binding }
+        Self { connection, call, work: events.work(), events, binding, answers }
     }
 
     async fn run(mut self, limit: Option<Duration>) -> End {
@@ -211,8 +211,13 @@ impl<'a> CallRunner<'a> {
     }
 
     /// Puts every question of the work that is this call's to put. Returns the answer to park with, in the modern era.
-    fn ask_pending(&self, attachment: &Attachment) -> Option<Value> {
+    fn ask_pending(&mut self, attachment: &Attachment) -> Option<Value> {
         let client = self.call.client.name.as_deref();
+        for question in self.work.questions() {
+            if let Some(answer) = self.answers.remove(&question.id) {
+                self.work.settle(&question.id, Settlement::Answer(&answer), client);
+            }
+        }
         let mut parked = Vec::new();
         for question in self.work.questions() {
             match attachment.right_to_ask(&question.id, question.kind) {

@@ -4,7 +4,7 @@ use openoxide_mcp_protocol::{CallToolParams, Era};
 use serde_json::json;
 
 use super::{Eras, Method, OnePage};
-use crate::backend::List as Lists;
+use crate::backend::{CallKind, List as Lists};
 use crate::call;
 use crate::connection::Request;
 
@@ -38,6 +38,6 @@ impl Method for Get {
     type Params = CallToolParams;
 
     fn answer(request: Request<'_>, params: CallToolParams) {
-        call::begin(request, call::Kind::Prompt, params);
+        call::begin(request, CallKind::Prompt, params);
     }
 }

@@ -3,7 +3,7 @@
 use openoxide_mcp_protocol::{Cacheable, CallToolParams, Era, ToolsPage};
 
 use super::{Eras, Method, OnePage};
-use crate::backend::List as Lists;
+use crate::backend::{CallKind, List as Lists};
 use crate::call;
 use crate::connection::Request;
 
@@ -33,6 +33,6 @@ impl Method for Call {
     type Params = CallToolParams;
 
     fn answer(request: Request<'_>, params: CallToolParams) {
-        call::begin(request, call::Kind::Tool, params);
+        call::begin(request, CallKind::Tool, params);
     }
 }
