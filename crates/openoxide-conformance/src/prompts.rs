@@ -21,7 +21,7 @@ const PROMPTS: &[(&str, &[&str])] = &[
 /// All as they are listed.
 pub(crate) fn listed() -> Vec<Value> {
     let argument = |name: &&str| json!({ "name": name, "required": true });
-    let listed = |(name, arguments): &(&str, &[&str])| json!({ "name": name, "arguments": arguments.iter().map(argument).collect::<Vec<_>>() });
+    let listed = |(name, arguments): &(&str, &[&str])| json!({ "name": name, "description": name, "arguments": arguments.iter().map(argument).collect::<Vec<_>>() });
     PROMPTS.iter().map(listed).collect()
 }
 
