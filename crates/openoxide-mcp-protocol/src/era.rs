@@ -84,7 +84,7 @@ impl Ask {
     }
 }
 
-/// What is known of whoever sent a request.
+/// What is known of the sender of a request.
 #[derive(Debug, Clone, Default)]
 pub struct ClientFacts {
     /// Whether it can be asked with a form.

@@ -1,4 +1,4 @@
-//! Turns MCP messages into visits to core threads.
+//! Serves MCP: its methods in both eras, Streamable HTTP, tasks, and the tools that Codex had.
 //!
 //! Four kinds of task: the reader takes lines from stdin, the processor routes them, a runner serves each `tools/call`,
 //! and the writer is the only one that touches stdout. [`serve`] starts them over any pair of byte streams, so that
@@ -18,8 +18,8 @@
 //! | `connection` | one client: what was agreed, its open calls, the questions put to it, its subscriptions |
 //! | `server` | what every connection shares: what is served, who is attached to it, tasks, the end |
 //! | `agent` | what is served by the product: turns on core's threads |
+//! | `compat` | the shapes of Codex, made from what core says, and what is known of hosts |
 //! | `convert` | core's types to wire types and back, and nothing else |
-//! | `compat` | the shapes of Codex, and what is known of hosts |
 //! | `backend` | the traits of what stands behind the methods, and what a call is to it |
 //!
 //! The processor is not in `connection` because methods and calls use their connection, and the processor uses them. At the

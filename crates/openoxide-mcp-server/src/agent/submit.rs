@@ -1,7 +1,7 @@
-//! From a `tools/call` to a place on a turn: the station between arguments and core.
+//! From the arguments of a `tools/call` to its turn.
 //!
-//! What continues a thread is admitted in the order of arrival, synchronously, by the processor: that is what keeps
-//! prompts of one thread in order. What starts a thread touches the disk and is admitted by its runner.
+//! What continues a thread is submitted in the order of arrival, synchronously, by the processor: that is what keeps
+//! prompts of one thread in order. What starts a thread touches the disk and is submitted by its runner.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +12,14 @@ use openoxide_core::{
     ThreadConfig, ThreadId, ThreadManager, TurnId, TurnResult,
 };
 use openoxide_mcp_protocol::tools::{OpenoxideParams, QueryParams, ReplyParams};
-use openoxide_mcp_protocol::{Era, tool_error};
-use serde_json::Value;
 
 use crate::backend::Call;
 use crate::convert::choices;
-use crate::convert::output;
+use crate::convert::result::CallResult;
 use crate::principal::Principal;
 
-/// A place on a turn.
-pub(super) struct Place {
+/// A call's hold on its turn.
+pub(super) struct TurnHandle {
     pub(super) thread: Arc<Thread>,
     pub(super) turn: TurnId,
     pub(super) attachment: Attachment,
@@ -31,53 +29,49 @@ pub(super) struct Place {
     pub(super) steer: Option<SteerId>,
 }
 
-/// Where a call got to.
-pub(super) enum Admission {
-    /// On a turn.
-    Place(Box<Place>),
-    /// The answer is known already.
-    Answer(Value),
+/// Where a call got to when it was submitted.
+pub(super) enum SubmitOutcome {
+    /// To its turn.
+    Turn(Box<TurnHandle>),
+    /// How the call ended is known already.
+    Result(CallResult),
     /// The turn is over; the result is without its diff. With it, it becomes an answer when there is room for one.
     Ended(Arc<Thread>, Arc<TurnResult>),
-    /// Nowhere: the client does not want an answer any more.
+    /// To nothing: the client does not want an answer any more.
     Cancelled,
 }
 
-fn refused(era: Era, thread: Option<&str>, error: &CoreError) -> Admission {
-    Admission::Answer(output::refused(era, thread, error))
+fn refused(thread: Option<&str>, error: CoreError) -> SubmitOutcome {
+    SubmitOutcome::Result(CallResult::refused(thread, error))
 }
 
-fn placed(era: Era, thread: Arc<Thread>, submitted: Result<(Submitted, Attachment), CoreError>) -> Admission {
+fn invalid(message: impl Into<String>) -> SubmitOutcome {
+    SubmitOutcome::Result(CallResult::Invalid(message.into()))
+}
+
+fn attached(thread: Arc<Thread>, submitted: Result<(Submitted, Attachment), CoreError>) -> SubmitOutcome {
     match submitted {
         Ok((Submitted::Turn(turn), attachment)) => {
-            Admission::Place(Box::new(Place { thread, turn, attachment, began: true, steer: None }))
+            SubmitOutcome::Turn(Box::new(TurnHandle { thread, turn, attachment, began: true, steer: None }))
         }
         Ok((Submitted::Steered(turn, steer), attachment)) => {
-            Admission::Place(Box::new(Place { thread, turn, attachment, began: false, steer: Some(steer) }))
+            SubmitOutcome::Turn(Box::new(TurnHandle { thread, turn, attachment, began: false, steer: Some(steer) }))
         }
-        Ok((_, attachment)) => last(era, &thread, attachment.snapshot.last),
-        Err(error) => {
-            let (id, status) = (thread.id().to_string(), output::status_of(&error));
-            Admission::Answer(output::failed_on(era, id, status, &output::sentence(&error)))
-        }
+        Ok((_, attachment)) => last(&thread, attachment.snapshot.last),
+        Err(error) => SubmitOutcome::Result(CallResult::failed(thread.id().to_string(), &error)),
     }
 }
 
 /// The last result of a thread on which no turn runs.
-fn last(era: Era, thread: &Arc<Thread>, last: Option<Arc<TurnResult>>) -> Admission {
+fn last(thread: &Arc<Thread>, last: Option<Arc<TurnResult>>) -> SubmitOutcome {
     match last {
-        Some(result) => Admission::Ended(Arc::clone(thread), result),
-        None => Admission::Answer(tool_error(era, "no turn has run on this thread yet; send a prompt")),
+        Some(result) => SubmitOutcome::Ended(Arc::clone(thread), result),
+        None => invalid("no turn has run on this thread yet; send a prompt"),
     }
 }
 
 /// Starts a thread with its first turn. Blocks on the disk for a moment.
-pub(super) fn start(
-    manager: &Arc<ThreadManager>,
-    principal: &Principal,
-    era: Era,
-    params: OpenoxideParams,
-) -> Admission {
+pub(super) fn start(manager: &Arc<ThreadManager>, principal: &Principal, params: OpenoxideParams) -> SubmitOutcome {
     let defaults = manager.config().thread_defaults();
     let overrides = params.config.unwrap_or_default();
     let config = ThreadConfig {
@@ -97,24 +91,23 @@ pub(super) fn start(
         max_steps: overrides.max_steps.map(|steps| u32::try_from(steps).unwrap_or(u32::MAX)),
         owner: principal.owner(),
     };
-    begin(manager.start_thread(config), era, params.prompt)
+    begin(manager.start_thread(config), params.prompt)
 }
 
 /// [`query`] where blocking holds nobody up.
 pub(super) async fn query_in_background(
     manager: Arc<ThreadManager>,
     principal: Principal,
-    era: Era,
     params: QueryParams,
-) -> Admission {
+) -> SubmitOutcome {
     let span = tracing::Span::current();
-    let asked = move || span.in_scope(|| query(&manager, &principal, era, params));
+    let asked = move || span.in_scope(|| query(&manager, &principal, params));
     let asked = tokio::task::spawn_blocking(asked).await;
-    asked.unwrap_or_else(|_| Admission::Answer(tool_error(era, "the question could not be started; ask again")))
+    asked.unwrap_or_else(|_| invalid("the question could not be started; ask again"))
 }
 
 /// Starts a query on a thread of its own, or on a read-only fork. Blocks on the disk where the thread has to be read.
-fn query(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: QueryParams) -> Admission {
+fn query(manager: &Arc<ThreadManager>, principal: &Principal, params: QueryParams) -> SubmitOutcome {
     let Some(thread_id) = &params.thread_id else {
         let defaults = manager.config().thread_defaults();
         let config = ThreadConfig {
@@ -126,26 +119,26 @@ fn query(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: 
             owner: principal.owner(),
             ..defaults
         };
-        return begin(manager.start_thread(config), era, params.query);
+        return begin(manager.start_thread(config), params.query);
     };
-    let id = match self::thread_id(era, thread_id) {
+    let id = match self::thread_id(thread_id) {
         Ok(id) => id,
-        Err(answer) => return answer,
+        Err(refused) => return refused,
     };
     let fork = match manager.fork_for_query(id) {
         Ok(fork) => fork,
-        Err(error) => return refused(era, Some(thread_id), &as_told(manager, principal, id, error)),
+        Err(error) => return refused(Some(thread_id), as_told(manager, principal, id, error)),
     };
     // The fork has what the original has.
     let config = fork.config();
     if !principal.may_use(config.owner.as_deref()) {
         let _ = fork.submit(Op::Shutdown);
-        return refused(era, Some(thread_id), &CoreError::ThreadNotFound { id });
+        return refused(Some(thread_id), CoreError::ThreadNotFound { id });
     }
     let refuse = |message: String| {
         // A thread on which nothing runs is closed at once.
         let _ = fork.submit(Op::Shutdown);
-        Admission::Answer(tool_error(era, &message))
+        invalid(message)
     };
     if let Some(cwd) = &params.cwd
         && config.cwd.join(cwd) != config.cwd
@@ -163,55 +156,55 @@ fn query(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: 
         );
         return refuse(message);
     }
-    begin(Ok(fork), era, params.query)
+    begin(Ok(fork), params.query)
 }
 
-fn begin(thread: Result<Arc<Thread>, CoreError>, era: Era, prompt: String) -> Admission {
+fn begin(thread: Result<Arc<Thread>, CoreError>, prompt: String) -> SubmitOutcome {
     match thread {
         Ok(thread) => {
             let submitted = thread.submit_and_attach(Op::UserInput { text: prompt });
-            placed(era, thread, submitted)
+            attached(thread, submitted)
         }
-        Err(error) => refused(era, None, &error),
+        Err(error) => refused(None, error),
     }
 }
 
-fn thread_id(era: Era, id: &str) -> Result<ThreadId, Admission> {
+fn thread_id(id: &str) -> Result<ThreadId, SubmitOutcome> {
     let Ok(thread_id) = id.parse::<ThreadId>() else {
         let message = format!("thread_id is {id:?}, which is no thread id; use the threadId of an earlier result");
-        return Err(Admission::Answer(tool_error(era, &message)));
+        return Err(SubmitOutcome::Result(CallResult::BadThreadId(message)));
     };
     Ok(thread_id)
 }
 
 /// Where a call that continues a thread gets to at once, or the future by which it gets there.
 pub(super) enum Reply {
-    Now(Admission),
-    Later(BoxFuture<'static, Admission>),
+    Now(SubmitOutcome),
+    Later(BoxFuture<'static, SubmitOutcome>),
 }
 
-/// Continues a thread. Calls of one thread are admitted in the order in which this is called, also where the thread has
+/// Continues a thread. Calls of one thread are submitted in the order in which this is called, also where the thread has
 /// to be loaded first.
-pub(super) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, era: Era, params: ReplyParams) -> Reply {
-    let id = match thread_id(era, &params.thread_id) {
+pub(super) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, params: ReplyParams) -> Reply {
+    let id = match thread_id(&params.thread_id) {
         Ok(id) => id,
-        Err(answer) => return Reply::Now(answer),
+        Err(refused) => return Reply::Now(refused),
     };
     let (principal, manager) = (principal.clone(), Arc::clone(manager));
     match manager.enter(id) {
-        Entrance::Open(thread) => Reply::Now(reply_on(&thread, &principal, era, params)),
+        Entrance::Open(thread) => Reply::Now(reply_on(&thread, &principal, params)),
         Entrance::Line(ticket) => Reply::Later(Box::pin(async move {
             // Another process that uses the thread is waited for where the caller says for how long.
             let patience = params.wait_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
             let (thread, _pass) = ticket.open(patience.unwrap_or_default()).await;
             match thread {
-                Ok(thread) => reply_on(&thread, &principal, era, params),
+                Ok(thread) => reply_on(&thread, &principal, params),
                 Err(error) => {
                     // It reads the disk.
                     let asked = params.thread_id.clone();
-                    let told = move || refused(era, Some(&asked), &as_told(&manager, &principal, id, error));
+                    let told = move || refused(Some(&asked), as_told(&manager, &principal, id, error));
                     let told = tokio::task::spawn_blocking(told).await;
-                    told.unwrap_or_else(|_| refused(era, None, &CoreError::ThreadNotFound { id }))
+                    told.unwrap_or_else(|_| refused(None, CoreError::ThreadNotFound { id }))
                 }
             }
         })),
@@ -228,25 +221,25 @@ fn as_told(manager: &ThreadManager, principal: &Principal, id: ThreadId, error: 
     }
 }
 
-/// Gives up the place in line of a call that is cancelled while it waits, so that the next need not wait for it.
-pub(super) async fn unless_cancelled(call: Arc<Call>, admission: BoxFuture<'static, Admission>) -> Admission {
-    // Cancel-safe: a turn is asked for by the poll that makes the admission ready.
+/// Takes a call that is cancelled while it waits out of the queue, so that the next need not wait for it.
+pub(super) async fn unless_cancelled(call: Arc<Call>, outcome: BoxFuture<'static, SubmitOutcome>) -> SubmitOutcome {
+    // Cancel-safe: a turn is asked for by the poll that makes the outcome ready.
     tokio::select! {
         biased;
-        () = call.cancelled.notified() => Admission::Cancelled,
-        admission = admission => admission,
+        () = call.cancelled.notified() => SubmitOutcome::Cancelled,
+        outcome = outcome => outcome,
     }
 }
 
-fn reply_on(thread: &Arc<Thread>, principal: &Principal, era: Era, params: ReplyParams) -> Admission {
+fn reply_on(thread: &Arc<Thread>, principal: &Principal, params: ReplyParams) -> SubmitOutcome {
     if !principal.may_use(thread.config().owner.as_deref()) {
-        return refused(era, None, &CoreError::ThreadNotFound { id: thread.id() });
+        return refused(None, CoreError::ThreadNotFound { id: thread.id() });
     }
     let id = thread.id().to_string();
     if params.close.unwrap_or_default() {
         return match thread.submit(Op::Shutdown) {
-            Ok(_) => Admission::Answer(output::closed(era, thread)),
-            Err(error) => refused(era, Some(&id), &error),
+            Ok(_) => SubmitOutcome::Result(CallResult::Closed(Arc::clone(thread))),
+            Err(error) => refused(Some(&id), error),
         };
     }
     let interrupt = params.interrupt.unwrap_or_default();
@@ -254,24 +247,24 @@ fn reply_on(thread: &Arc<Thread>, principal: &Principal, era: Era, params: Reply
         // Attached first, so that the end of an interrupted turn is not missed.
         let attachment = thread.attach();
         if interrupt && let Err(error) = thread.submit(Op::Interrupt { turn_id: None, why: Interruption::Asked }) {
-            return refused(era, Some(&id), &error);
+            return refused(Some(&id), error);
         }
         let running = attachment.snapshot.running.or_else(|| attachment.snapshot.queued.first().copied());
         return match running {
             Some(turn) => {
                 let thread = Arc::clone(thread);
-                Admission::Place(Box::new(Place { thread, turn, attachment, began: false, steer: None }))
+                SubmitOutcome::Turn(Box::new(TurnHandle { thread, turn, attachment, began: false, steer: None }))
             }
-            None => last(era, thread, attachment.snapshot.last),
+            None => last(thread, attachment.snapshot.last),
         };
     };
     if interrupt && let Err(error) = thread.submit(Op::Interrupt { turn_id: None, why: Interruption::Asked }) {
-        return refused(era, Some(&id), &error);
+        return refused(Some(&id), error);
     }
     let op = match params.steer.unwrap_or_default() {
         true => Op::Steer { text },
         false => Op::UserInput { text },
     };
     let submitted = thread.submit_and_attach(op);
-    placed(era, Arc::clone(thread), submitted)
+    attached(Arc::clone(thread), submitted)
 }

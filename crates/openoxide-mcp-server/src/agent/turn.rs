@@ -5,34 +5,71 @@ use std::time::Instant;
 
 use futures_util::future::BoxFuture;
 use openoxide_core::{
-    ApprovalId, ApprovalRequest, Decider, Event, EventReceiver, Interruption, Op, Snapshot, SteerId, Thread, TurnId,
+    ApprovalId, ApprovalRequest, Event, EventReceiver, Interruption, Op, Snapshot, SteerId, Thread, ThreadId, TurnId,
     TurnResult,
 };
 use openoxide_mcp_protocol::request_state::WorkName;
-use openoxide_mcp_protocol::tools::codex::{self, CODEX};
+use openoxide_mcp_protocol::tools::codex::CODEX;
 use openoxide_mcp_protocol::tools::{OPENOXIDE, QUERY};
 use openoxide_mcp_protocol::{AskKind, Era};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::approvals::{ApprovalStrategy, settle};
 use super::report::Reporter;
-use super::submit::{Admission, Place};
-use super::{Agent, Shape, approvals};
+use super::shape::Shape;
+use super::submit::{SubmitOutcome, TurnHandle};
+use super::turn_result;
 use crate::backend::{Begun, Call, Happening, OpenQuestion, Outcome, Settlement, Work, WorkEvents};
-use crate::compat::codex::question as codex_question;
 use crate::convert::event::phase_of;
-use crate::convert::output;
+use crate::convert::question;
+use crate::convert::result::CallResult;
+
+const THREAD: &str = "thread_id";
+const TURN: &str = "turn_id";
+
+/// The thread and the turn that a name tells.
+pub(super) fn ids(name: &WorkName) -> Option<(ThreadId, TurnId)> {
+    let field = |key| name.get(key).and_then(Value::as_str);
+    Some((field(THREAD)?.parse().ok()?, field(TURN)?.parse().ok()?))
+}
+
+/// The answer to a call that comes back to a turn that is gone.
+pub(super) fn gone(call: &Call, name: &WorkName) -> Outcome {
+    let why = "the turn that asked was interrupted; its questions are void. Continue the thread with a new prompt";
+    let thread = name.get(THREAD).and_then(Value::as_str).unwrap_or_default();
+    Ok(Shape::of(&call.name, None).result(call.era, &CallResult::interrupted(thread.to_owned(), why)))
+}
+
+/// Where a call got to, in the words of its runner.
+pub(super) fn begun(call: &Arc<Call>, outcome: SubmitOutcome, shape: Shape, strategy: ApprovalStrategy) -> Begun {
+    let era = call.era;
+    match outcome {
+        SubmitOutcome::Result(result) => Begun::Answer(Ok(shape.result(era, &result))),
+        SubmitOutcome::Cancelled => Begun::Cancelled,
+        SubmitOutcome::Ended(thread, kept) => Begun::Later(Box::pin(async move {
+            let result = turn_result::whole(&thread, kept.turn_id).await.unwrap_or(kept);
+            Ok(shape.result(era, &CallResult::Ended(thread, result)))
+        })),
+        SubmitOutcome::Turn(handle) => {
+            handle.thread.used_by(call.client.name.as_deref());
+            // Codex's clients know no tasks.
+            let may_be_task = shape == Shape::Native;
+            Begun::Work { events: Box::new(TurnEvents::new(call, *handle, shape, strategy)), may_be_task }
+        }
+    }
+}
 
 /// One turn of one thread.
 pub(super) struct Turn {
-    agent: Arc<Agent>,
     thread: Arc<Thread>,
     turn: TurnId,
     id: String,
+    strategy: ApprovalStrategy,
 }
 
 impl Turn {
-    pub(super) fn new(agent: &Arc<Agent>, thread: Arc<Thread>, turn: TurnId) -> Self {
-        Self { agent: Arc::clone(agent), id: format!("{}/{turn}", thread.id()), thread, turn }
+    pub(super) fn new(thread: Arc<Thread>, turn: TurnId, strategy: ApprovalStrategy) -> Self {
+        Self { id: format!("{}/{turn}", thread.id()), thread, turn, strategy }
     }
 
     fn pending(&self) -> impl Iterator<Item = Arc<ApprovalRequest>> + use<> {
@@ -52,7 +89,8 @@ impl Work for Turn {
     }
 
     fn name(&self) -> WorkName {
-        super::name(self.thread.id(), self.turn)
+        let (thread, turn) = (json!(self.thread.id()), json!(self.turn));
+        WorkName::from_iter([(THREAD.to_owned(), thread), (TURN.to_owned(), turn)])
     }
 
     fn questions(&self) -> Vec<OpenQuestion> {
@@ -61,16 +99,15 @@ impl Work for Turn {
 
     fn wording(&self, question: &str, call: Option<&Call>) -> Option<Value> {
         let request = self.find(question)?;
-        let as_codex = call
-            .filter(|call| codex::is_codex(&call.name))
-            .and_then(|call| codex_question(&request, &self.thread.config().cwd, &call.id));
-        Some(as_codex.unwrap_or_else(|| approvals::wording(&request)))
+        Some(match call {
+            Some(call) => Shape::of(&call.name, None).question(&request, &self.thread, &call.id),
+            None => question::to_wire(&request),
+        })
     }
 
     fn settle(&self, question: &str, how: Settlement<'_>, client: Option<&str>) {
         if let Some(request) = self.find(question) {
-            let by = Decider::Client(client.map(str::to_owned));
-            approvals::settle(&self.thread, &request, how, by, self.agent.strategy);
+            settle(&self.thread, &request, how, client, self.strategy);
         }
     }
 
@@ -84,20 +121,19 @@ impl Work for Turn {
     fn attach(self: Arc<Self>, call: &Arc<Call>) -> Begun {
         let attachment = self.thread.attach();
         let (thread, turn, snapshot) = (Arc::clone(&self.thread), self.turn, &attachment.snapshot);
-        let admission = if snapshot.running == Some(turn) || snapshot.queued.contains(&turn) {
-            Admission::Place(Box::new(Place { thread, turn, attachment, began: true, steer: None }))
+        let outcome = if snapshot.running == Some(turn) || snapshot.queued.contains(&turn) {
+            SubmitOutcome::Turn(Box::new(TurnHandle { thread, turn, attachment, began: true, steer: None }))
         } else if let Some(result) = thread.kept_result(turn) {
-            Admission::Ended(thread, result)
+            SubmitOutcome::Ended(thread, result)
         } else {
-            use crate::backend::Backend as _;
-            return Begun::Answer(self.agent.gone(call, &self.name()));
+            return Begun::Answer(gone(call, &self.name()));
         };
-        self.agent.begun(call, admission, None)
+        begun(call, outcome, Shape::of(&call.name, None), self.strategy)
     }
 }
 
 /// What happens on a turn, for one call.
-pub(super) struct TurnEvents {
+struct TurnEvents {
     work: Arc<Turn>,
     events: EventReceiver,
     reporter: Reporter,
@@ -116,16 +152,16 @@ pub(super) struct TurnEvents {
 }
 
 impl TurnEvents {
-    pub(super) fn new(agent: &Arc<Agent>, call: &Arc<Call>, place: Place, shape: Shape) -> Self {
-        let Place { thread, turn, attachment, began, steer } = place;
+    fn new(call: &Call, handle: TurnHandle, shape: Shape, strategy: ApprovalStrategy) -> Self {
+        let TurnHandle { thread, turn, attachment, began, steer } = handle;
         let snapshot = attachment.snapshot;
         // A call that comes back to its parked turn finds it running.
         let begins_thread = matches!(call.name.as_str(), CODEX | OPENOXIDE | QUERY);
         Self {
-            reporter: Reporter::new(call, &thread, turn, shape.is_codex),
+            reporter: Reporter::new(call, &thread, turn, shape != Shape::Native),
             tells_thread: begins_thread && snapshot.running.is_none() && began,
             started: snapshot.started_at.filter(|_| snapshot.running == Some(turn)),
-            work: Arc::new(Turn::new(agent, thread, turn)),
+            work: Arc::new(Turn::new(thread, turn, strategy)),
             events: attachment.events,
             shape,
             snapshot,
@@ -201,16 +237,18 @@ impl WorkEvents for TurnEvents {
     }
 
     fn unfinished(&self, era: Era) -> Outcome {
-        Ok(self.shape.apply(output::running(era, &self.work.thread, self.work.turn, self.started)))
+        let (thread, turn, started) = (Arc::clone(&self.work.thread), self.work.turn, self.started);
+        Ok(self.shape.result(era, &CallResult::Running { thread, turn, started }))
     }
 
     fn outcome(self: Box<Self>, era: Era) -> BoxFuture<'static, Outcome> {
         let Self { work, shape, result, .. } = *self;
         Box::pin(async move {
-            Ok(shape.apply(match result {
-                Some(result) => output::ended(era, &work.thread, &result),
-                None => output::cut_short(era, &work.thread, work.turn).await,
-            }))
+            let result = match result {
+                Some(result) => CallResult::Ended(Arc::clone(&work.thread), result),
+                None => turn_result::cut_short(&work.thread, work.turn).await,
+            };
+            Ok(shape.result(era, &result))
         })
     }
 

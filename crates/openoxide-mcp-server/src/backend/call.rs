@@ -10,7 +10,7 @@ use openoxide_rpc::{Gate, Outgoing, lock};
 use serde::Serialize;
 use tokio::sync::Notify;
 
-use super::ConnectionLogLevel;
+use super::log_level::ConnectionLogLevel;
 use crate::principal::Principal;
 
 /// See the module.

@@ -6,7 +6,9 @@
 //! it tells the client what goes on.
 
 mod call;
+mod change;
 mod log_level;
+mod prepared;
 mod work;
 
 use std::sync::Arc;
@@ -16,21 +18,20 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use openoxide_core::Interruption;
 use openoxide_mcp_protocol::request_state::WorkName;
-use openoxide_mcp_protocol::{Ask, Description, Era, Tool, WireError, tool_error};
+use openoxide_mcp_protocol::{Description, Era, Tool, WireError};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::principal::Principal;
 pub use call::Call;
 pub(crate) use call::WantedLevel;
+pub use change::{Change, Changed, List};
 pub(crate) use log_level::ConnectionLogLevel;
-pub use work::{Happening, OpenQuestion, Settlement, Work, WorkEvents};
+pub use prepared::{CallKind, Prepared, PreparedCall, Refusal};
+pub use work::{Begun, Happening, OpenQuestion, Outcome, Settlement, Standing, Work, WorkEvents};
 
 /// How long a question may wait for its answer where nobody says.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(600);
-
-/// A result without what every modern one carries, or an error.
-pub type Outcome = Result<Value, WireError>;
 
 /// Serves tools, prompts and resources; see the module. What is said to block is called on a thread for it.
 pub trait Backend: Send + Sync + 'static {
@@ -115,117 +116,4 @@ pub trait Backend: Send + Sync + 'static {
     fn shut_down<'a>(&'a self, why: &'a Interruption) -> BoxFuture<'a, ()> {
         self.interrupt_all(why)
     }
-}
-
-/// A call that was read, or why it is not begun.
-pub type Prepared = Result<Box<dyn PreparedCall>, Refusal>;
-
-/// A call whose tool or prompt is there and whose arguments are right.
-pub trait PreparedCall: Send {
-    /// How long its caller says it waits.
-    fn wait(&self) -> Option<Duration> {
-        None
-    }
-
-    /// Whether it may begin where it comes with answers and without the state of the call that asked: nothing must be done
-    /// twice then. The answers are those to the questions of their keys.
-    fn may_begin_anew(&self) -> bool {
-        false
-    }
-
-    /// The answer where the server ends before it has begun.
-    fn too_late(&self, _era: Era) -> Outcome {
-        Err(WireError::internal("the server ends"))
-    }
-
-    /// Begins it. Calls are begun in the order in which they came, so that what must keep that order happens here, and what
-    /// takes time in the future.
-    fn begin(self: Box<Self>, call: &Arc<Call>) -> BoxFuture<'static, Begun>;
-}
-
-/// What a call is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallKind {
-    /// `tools/call`.
-    Tool,
-    /// `prompts/get`.
-    Prompt,
-}
-
-impl CallKind {
-    /// A failure, in a result where there are results for it.
-    pub(crate) fn failed(self, era: Era, message: &str) -> Outcome {
-        match self {
-            Self::Tool => Ok(tool_error(era, message)),
-            Self::Prompt => Err(WireError::internal(message)),
-        }
-    }
-}
-
-/// Why a call is not begun.
-#[derive(Debug)]
-pub enum Refusal {
-    /// The request is wrong.
-    Error(WireError),
-    /// The arguments are wrong, which a model is told in a result.
-    Result(String),
-}
-
-/// Where a call got to.
-pub enum Begun {
-    /// To work that goes on.
-    Work {
-        /// What happens there from now on.
-        events: Box<dyn WorkEvents>,
-        /// Whether a client that takes tasks gets one for it.
-        may_be_task: bool,
-    },
-    /// The answer is known already.
-    Answer(Outcome),
-    /// The same, made when there is room for it.
-    Later(BoxFuture<'static, Outcome>),
-    /// Nowhere: the client does not want an answer any more.
-    Cancelled,
-}
-
-/// How the work of a task stands.
-pub enum Standing {
-    /// It goes on.
-    Working {
-        /// What is to say of it, for a person.
-        message: Option<String>,
-        /// What waits for answers.
-        questions: Vec<(String, Ask)>,
-    },
-    /// It is over.
-    Over(Outcome),
-}
-
-/// A list that clients may keep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum List {
-    /// `tools/list`.
-    Tools,
-    /// `prompts/list`.
-    Prompts,
-    /// `resources/list`.
-    Resources,
-}
-
-/// Something that is not as clients were told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// The list that is another one.
-    pub list: Option<List>,
-    /// The resources that are others.
-    pub resources: Changed,
-}
-
-/// Which resources have changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Changed {
-    /// These.
-    Some(Vec<String>),
-    /// It may be any.
-    Any,
 }

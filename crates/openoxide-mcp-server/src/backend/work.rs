@@ -6,17 +6,20 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use openoxide_core::Interruption;
 use openoxide_mcp_protocol::request_state::WorkName;
-use openoxide_mcp_protocol::{Ask, AskKind, Era};
+use openoxide_mcp_protocol::{Ask, AskKind, Era, WireError};
 use serde_json::Value;
 
-use super::{Begun, Call, Outcome, Standing};
+use super::call::Call;
+
+/// A result without what every modern one carries, or an error.
+pub type Outcome = Result<Value, WireError>;
 
 /// See the module. No method blocks.
 pub trait Work: Send + Sync {
     /// Tells it from all other work of the process.
     fn id(&self) -> &str;
 
-    /// What finds it again ([`super::Backend::work`]).
+    /// What finds it again ([`crate::Backend::work`]).
     fn name(&self) -> WorkName;
 
     /// The questions that wait, the oldest first.
@@ -117,4 +120,34 @@ pub enum Happening {
     Ended,
     /// Nothing but what is told.
     Other,
+}
+
+/// Where a call got to.
+pub enum Begun {
+    /// To work that goes on.
+    Work {
+        /// What happens there from now on.
+        events: Box<dyn WorkEvents>,
+        /// Whether a client that takes tasks gets one for it.
+        may_be_task: bool,
+    },
+    /// The answer is known already.
+    Answer(Outcome),
+    /// The same, made when there is room for it.
+    Later(BoxFuture<'static, Outcome>),
+    /// Nowhere: the client does not want an answer any more.
+    Cancelled,
+}
+
+/// How the work of a task stands.
+pub enum Standing {
+    /// It goes on.
+    Working {
+        /// What is to say of it, for a person.
+        message: Option<String>,
+        /// What waits for answers.
+        questions: Vec<(String, Ask)>,
+    },
+    /// It is over.
+    Over(Outcome),
 }

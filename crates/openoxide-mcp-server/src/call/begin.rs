@@ -38,7 +38,7 @@ pub(crate) fn begin(request: Request<'_>, kind: CallKind, params: CallToolParams
         let message = format!("{MAX_OPEN_CALLS} calls are open, which is the most there may be; wait for one to end");
         return request.answer(kind.failed(era, &message));
     }
-    let Some((open_request, admitting)) = server.lifecycle.admit() else {
+    let Some((open_request, submitting)) = server.lifecycle.begin_call() else {
         return request.answer(prepared.too_late(era));
     };
     // A state of a tool is none of a prompt of its name.
@@ -101,7 +101,7 @@ pub(crate) fn begin(request: Request<'_>, kind: CallKind, params: CallToolParams
         }
         None => (prepared.begin(&open.call), answers),
     });
-    let spec = CallSpec { connection, open, responder, kind, limit, binding, answers, open_request, admitting };
+    let spec = CallSpec { connection, open, responder, kind, limit, binding, answers, open_request, submitting };
     tokio::spawn(runner::run(spec, begun).instrument(span));
 }
 

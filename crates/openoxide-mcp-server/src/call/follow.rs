@@ -59,10 +59,10 @@ pub(super) async fn follow(
                 };
                 let phase = events.phase();
                 if phase.is_some() || is_settled {
-                    task.progress(&server, phase);
+                    task.progress(&server.tasks, phase);
                 }
             }
-            () = attachment.reoffer.notified() => put_questions(&server, &task, &*work, &attachment),
+            () = attachment.ask_again.notified() => put_questions(&server, &task, &*work, &attachment),
             _ = look.tick() => {
                 if let Some(limit) = abandoned.filter(|limit| task.unasked_for() > *limit) {
                     tracing::info!(work = work.id(), "a task that nobody asks for any more is ended");
@@ -71,7 +71,7 @@ pub(super) async fn follow(
             }
         }
     }
-    task.end(&server, events.outcome(Era::Modern).await);
+    task.end(&server.tasks, events.outcome(Era::Modern).await);
     drop(open);
 }
 
@@ -85,9 +85,9 @@ fn deny_questions(work: &dyn Work) {
 /// Has settled what nobody can be asked. What the creator can be asked is in the task's state.
 fn put_questions(server: &Server, task: &Task, work: &dyn Work, attachment: &Attachment) {
     for question in work.questions() {
-        match attachment.right_to_ask(&question.id, question.kind) {
-            AskRight::Nobody => work.settle(&question.id, Settlement::NobodyAskable, None),
-            AskRight::Mine => task.progress(server, None),
+        match attachment.ask_right(&question.id, question.kind) {
+            AskRight::NobodyAskable => work.settle(&question.id, Settlement::NobodyAskable, None),
+            AskRight::Ask => task.progress(&server.tasks, None),
             AskRight::Elsewhere => {}
         }
     }

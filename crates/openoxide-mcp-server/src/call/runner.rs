@@ -18,7 +18,7 @@ use crate::backend::{Begun, Call, CallKind, Happening, Outcome, Settlement, Work
 use crate::connection::Connection;
 use crate::connection::calls::OpenCall;
 use crate::server::attachments::{AskRight, Attachment};
-use crate::server::lifecycle::{Admitting, OpenRequest};
+use crate::server::lifecycle::{OpenRequest, Submitting};
 
 /// Progress is sent at least this often while a call is open.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ pub(super) struct CallSpec {
     /// Dropped when the call has its answer.
     pub(super) open_request: OpenRequest,
     /// Dropped when the call has got to its work.
-    pub(super) admitting: Admitting,
+    pub(super) submitting: Submitting,
 }
 
 /// How a runner is done with the work of its call.
@@ -56,7 +56,7 @@ enum End {
 
 /// Runs a call to its answer. `begun` gets to its work.
 pub(super) async fn run(spec: CallSpec, begun: BoxFuture<'static, Begun>) {
-    let CallSpec { connection, open, responder, kind, limit, binding, answers, open_request, admitting } = spec;
+    let CallSpec { connection, open, responder, kind, limit, binding, answers, open_request, submitting } = spec;
     let call = Arc::clone(&open.call);
     let failed = || {
         tracing::error!(id = %call.id, "the runner of a call panicked");
@@ -65,7 +65,7 @@ pub(super) async fn run(spec: CallSpec, begun: BoxFuture<'static, Begun>) {
     };
     let work = async {
         let begun = begun.await;
-        drop(admitting);
+        drop(submitting);
         match begun {
             Begun::Answer(outcome) => End::Answer(outcome),
             Begun::Later(outcome) => End::Later(outcome),
@@ -115,7 +115,7 @@ async fn into_task(runner: CallRunner<'_>, open_request: &OpenRequest) -> End {
     let (server, call) = (&runner.connection.server, runner.call);
     match server.tasks.create(&call.principal, runner.work.name(), call.client.can_be_asked) {
         Ok(task) => {
-            let answer = task.created(server);
+            let answer = task.created(&server.tasks);
             let (server, client) = (Arc::clone(server), call.client.clone());
             tokio::spawn(follow::follow(server, task, client, runner.events, open_request.clone()));
             End::Answer(Ok(answer))
@@ -190,7 +190,7 @@ impl<'a> CallRunner<'a> {
                         Happening::Other => {}
                     }
                 }
-                () = attachment.reoffer.notified() => {
+                () = attachment.ask_again.notified() => {
                     if let Some(answer) = self.ask_pending(&attachment) {
                         attachment.park();
                         return End::Answer(Ok(answer));
@@ -220,13 +220,13 @@ impl<'a> CallRunner<'a> {
         }
         let mut parked = Vec::new();
         for question in self.work.questions() {
-            match attachment.right_to_ask(&question.id, question.kind) {
+            match attachment.ask_right(&question.id, question.kind) {
                 AskRight::Elsewhere => {}
-                AskRight::Nobody => self.work.settle(&question.id, Settlement::NobodyAskable, client),
-                AskRight::Mine if !self.connection.can_answer() => {
+                AskRight::NobodyAskable => self.work.settle(&question.id, Settlement::NobodyAskable, client),
+                AskRight::Ask if !self.connection.can_answer() => {
                     self.work.settle(&question.id, Settlement::Disconnected, client);
                 }
-                AskRight::Mine => {
+                AskRight::Ask => {
                     let Some(params) = self.work.wording(&question.id, Some(self.call)) else { continue };
                     match self.call.era {
                         Era::Legacy => {
@@ -260,7 +260,7 @@ impl<'a> CallRunner<'a> {
 
     fn cancelled(self, attachment: Attachment) -> End {
         self.withdraw_questions();
-        let nobody_left = attachment.leave();
+        let nobody_left = attachment.detach();
         self.events.cancelled(nobody_left);
         End::Cancelled
     }

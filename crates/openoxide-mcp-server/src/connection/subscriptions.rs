@@ -54,7 +54,7 @@ pub(crate) struct Subscriptions {
 struct Inner {
     /// Resources that a legacy client watches.
     legacy: HashSet<String>,
-    /// The lists that a legacy client has read, which is what a change of them is news to.
+    /// The lists that a legacy client has read, so that it is told when they change.
     listed: HashSet<List>,
     listeners: Vec<Listener>,
     /// Turns the backend's word into notifications.
@@ -164,10 +164,10 @@ impl Subscriptions {
             agreed["taskIds"] = tasks.iter().map(|task| Value::from(task.id())).collect();
         }
         let params = json!({ "_meta": { SUBSCRIPTION_ID: responder.id() }, "notifications": agreed });
-        // Under the lock, so that no news of this subscription comes before.
+        // Under the lock, so that no change is told before it.
         responder.out().push(notification("notifications/subscriptions/acknowledged", &params));
         for task in &tasks {
-            task.watch(server, responder.id(), responder.out());
+            task.watch(&server.tasks, responder.id(), responder.out());
         }
         inner.listeners.push(Listener { responder, lists, uris, tasks });
     }
@@ -238,7 +238,7 @@ fn changed(list: List) -> &'static str {
     }
 }
 
-/// A connection that is gone, such as an HTTP request, waits for no more news.
+/// A connection that is gone, such as an HTTP request, waits for no more changes.
 impl Drop for Subscriptions {
     fn drop(&mut self) {
         if let Some(telling) = self.lock().telling.take() {

@@ -39,7 +39,7 @@ pub(crate) fn data_of(event: &Event) -> Option<EventData<'_>> {
         Event::Plan { steps, .. } => EventData::Plan { plan: steps },
         Event::Warning { message, .. } => EventData::Warning { message },
         Event::TurnEnded { result, .. } => {
-            EventData::TurnEnded { status: output::status(result), duration_ms: result.duration_ms }
+            EventData::TurnEnded { status: output::status(result.status), duration_ms: result.duration_ms }
         }
         _ => return None,
     })

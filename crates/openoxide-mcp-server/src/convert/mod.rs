@@ -3,4 +3,6 @@
 pub(crate) mod choices;
 pub(crate) mod event;
 pub(crate) mod output;
+pub(crate) mod question;
 pub(crate) mod resources;
+pub(crate) mod result;

@@ -1,30 +1,39 @@
 //! Turn results of core to tool results of the wire.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use openoxide_core::{CoreError, FileChange, Thread, TurnId, TurnResult, TurnStatus, quote_path};
 use openoxide_mcp_protocol::{
-    CallStatus, DenialReport, Era, FileDiff, ToolOutput, UsageReport, cut_diff, cut_to, room_beside, tool_error,
-    tool_result,
+    CallStatus, DenialReport, Era, FileDiff, ToolOutput, UsageReport, cut_diff, cut_to, room_beside, tool_result,
 };
 use serde_json::Value;
 
 /// Bytes of diffs that the changes of one patch are shown with.
 pub(crate) const CHANGES_SHOWN: usize = 32 * 1024;
 
+/// What a call says whose turn goes on.
+pub(super) const RUNNING: &str =
+    "The turn is still running. Call openoxide-reply with this thread_id and no prompt to wait for its result.";
+/// What a call says that has closed its thread.
+pub(super) const CLOSED: &str = "The thread is closed.";
+
 /// How a turn that has ended stands, in the wire's words.
-pub(crate) fn status(result: &TurnResult) -> CallStatus {
-    match result.status {
+pub(crate) fn status(status: TurnStatus) -> CallStatus {
+    match status {
         TurnStatus::Completed => CallStatus::Completed,
         TurnStatus::Interrupted => CallStatus::Interrupted,
         _ => CallStatus::Failed,
     }
 }
 
+/// Whether a turn that has ended is an error to its client.
+pub(crate) fn is_failure(result: &TurnResult) -> bool {
+    status(result.status) == CallStatus::Failed
+}
+
 /// The result of a turn that has ended.
 pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
-    let status = status(result);
+    let status = status(result.status);
     let report = |usage: &openoxide_core::Usage| UsageReport {
         input_tokens: usage.input_tokens,
         cached_input_tokens: usage.cached_input_tokens,
@@ -55,7 +64,7 @@ pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
         warnings: result.warnings.clone(),
         ..of_thread(thread)
     };
-    tool_result(era, &output, status == CallStatus::Failed)
+    tool_result(era, &output, is_failure(result))
 }
 
 /// The diff of each file by itself: the short ones first, for as long as there is room.
@@ -99,29 +108,10 @@ fn parts_of(lengths: &[usize], mut room: usize) -> Vec<usize> {
     parts
 }
 
-/// The result of a turn that ended, with its diff, which may have to be read from the disk.
-pub(crate) async fn whole(thread: &Arc<Thread>, turn: TurnId) -> Option<Arc<TurnResult>> {
-    let reading = Arc::clone(thread);
-    tokio::task::spawn_blocking(move || reading.result_of(turn)).await.unwrap_or_else(|_| thread.kept_result(turn))
-}
-
-/// The result of a turn whose thread was closed under it.
-pub(crate) async fn cut_short(era: Era, thread: &Arc<Thread>, turn: TurnId) -> Value {
-    match whole(thread, turn).await {
-        Some(result) => ended(era, thread, &result),
-        None => {
-            let why = "The turn was interrupted: its thread was closed before it ended.";
-            failed_on(era, thread.id().to_string(), CallStatus::Interrupted, why)
-        }
-    }
-}
-
 /// The answer of a call that stops waiting while its turn goes on.
 pub(crate) fn running(era: Era, thread: &Thread, turn: TurnId, started: Option<Instant>) -> Value {
     let output = ToolOutput {
-        content: "The turn is still running. Call openoxide-reply with this thread_id and no prompt to wait for its \
-                  result."
-            .to_owned(),
+        content: RUNNING.to_owned(),
         status: Some(CallStatus::Running),
         turn_id: Some(turn.to_string()),
         duration_ms: Some(started.map_or(0, |at| u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX))),
@@ -134,30 +124,6 @@ pub(crate) fn running(era: Era, thread: &Thread, turn: TurnId, started: Option<I
 pub(crate) fn failed_on(era: Era, thread_id: String, status: CallStatus, message: &str) -> Value {
     let output = ToolOutput { content: message.to_owned(), status: Some(status), ..blank(thread_id) };
     tool_result(era, &output, true)
-}
-
-/// The result of a turn of which nothing is left but what its thread has.
-pub(crate) fn lost(thread_id: String, why: &str) -> Value {
-    let message = format!(
-        "The turn was interrupted: {why}. What it did until then stands. Continue the thread with openoxide-reply"
-    );
-    failed_on(Era::Modern, thread_id, CallStatus::Interrupted, &message)
-}
-
-/// An error of core, before there is a turn. What the end of the server has cut off names the thread that was asked for.
-pub(crate) fn refused(era: Era, thread: Option<&str>, error: &CoreError) -> Value {
-    match (error, thread) {
-        (CoreError::Ending, Some(id)) => failed_on(era, id.to_owned(), status_of(error), &sentence(error)),
-        _ => tool_error(era, &sentence(error)),
-    }
-}
-
-/// How a call stands that has come to this error.
-pub(crate) fn status_of(error: &CoreError) -> CallStatus {
-    match error {
-        CoreError::Ending => CallStatus::Interrupted,
-        _ => CallStatus::Failed,
-    }
 }
 
 /// An error of core with its hint.
@@ -202,6 +168,6 @@ fn blank(thread_id: String) -> ToolOutput {
 
 /// The answer of a call that closes its thread.
 pub(crate) fn closed(era: Era, thread: &Thread) -> Value {
-    let output = ToolOutput { content: "The thread is closed.".to_owned(), ..of_thread(thread) };
+    let output = ToolOutput { content: CLOSED.to_owned(), ..of_thread(thread) };
     tool_result(era, &output, false)
 }

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use openoxide_mcp_protocol::WireError;
 use openoxide_mcp_protocol::tasks::{TaskParams, UpdateTaskParams, tasks_not_declared};
-use serde_json::Value;
+use openoxide_mcp_protocol::{ClientFacts, WireError};
+use serde_json::{Value, json};
 
 use super::{Eras, Method};
 use crate::Server;
+use crate::backend::Settlement;
 use crate::connection::Request;
 use crate::principal::Principal;
-use crate::server::tasks;
 
 fn answer(request: Request<'_>, work: impl FnOnce(&Server, &Principal) -> Result<Value, WireError> + Send + 'static) {
     if !request.client().takes_tasks {
@@ -29,7 +29,9 @@ impl Method for Get {
     type Params = TaskParams;
 
     fn answer(request: Request<'_>, params: TaskParams) {
-        answer(request, move |server, principal| tasks::get(server, principal, &params.task_id));
+        answer(request, move |server, principal| {
+            Ok(server.tasks.find(&params.task_id, principal)?.state(&server.tasks).detailed())
+        });
     }
 }
 
@@ -42,7 +44,7 @@ impl Method for Update {
 
     fn answer(request: Request<'_>, params: UpdateTaskParams) {
         let client = request.client();
-        answer(request, move |server, principal| tasks::update(server, principal, &client, &params));
+        answer(request, move |server, principal| update(server, principal, &client, &params));
     }
 }
 
@@ -54,6 +56,26 @@ impl Method for Cancel {
     type Params = TaskParams;
 
     fn answer(request: Request<'_>, params: TaskParams) {
-        answer(request, move |server, principal| tasks::cancel(server, principal, &params.task_id));
+        answer(request, move |server, principal| {
+            server.tasks.find(&params.task_id, principal)?.cancel(&server.tasks);
+            Ok(json!({}))
+        });
     }
+}
+
+/// Takes answers to a task's questions.
+fn update(
+    server: &Server,
+    principal: &Principal,
+    client: &ClientFacts,
+    params: &UpdateTaskParams,
+) -> Result<Value, WireError> {
+    let task = server.tasks.find(&params.task_id, principal)?;
+    // Answers to what is not asked, or not any more, are ignored (SEP-2663).
+    if let Some(work) = task.work(&server.tasks) {
+        for (key, answer) in &params.input_responses {
+            work.settle(key, Settlement::Answer(answer), client.name.as_deref());
+        }
+    }
+    Ok(json!({}))
 }

@@ -32,18 +32,18 @@ struct AttachedCall {
     key: u64,
     client: ClientFacts,
     /// Wakes the call's runner when a question is to be put again; the runner is the only one who waits.
-    reoffer: Arc<Notify>,
+    ask_again: Arc<Notify>,
 }
 
 /// Who is to ask.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AskRight {
     /// The call that wants to know; no other will.
-    Mine,
+    Ask,
     /// Another call, or it is asked already.
     Elsewhere,
     /// There are calls, and none of their clients can be asked.
-    Nobody,
+    NobodyAskable,
 }
 
 /// One call that is attached. Leaves when dropped.
@@ -52,7 +52,7 @@ pub(crate) struct Attachment {
     work: Arc<str>,
     key: u64,
     /// Wakes when a question is to be put again.
-    pub(crate) reoffer: Arc<Notify>,
+    pub(crate) ask_again: Arc<Notify>,
     left: bool,
 }
 
@@ -69,16 +69,16 @@ impl Attachments {
 
     /// Attaches a call of `client`. `key` rises with each call.
     pub(crate) fn attach(self: &Arc<Self>, work: &str, key: u64, client: ClientFacts) -> Attachment {
-        let (work, reoffer) = (Arc::from(work), Arc::new(Notify::new()));
-        let call = AttachedCall { key, client, reoffer: Arc::clone(&reoffer) };
+        let (work, ask_again) = (Arc::from(work), Arc::new(Notify::new()));
+        let call = AttachedCall { key, client, ask_again: Arc::clone(&ask_again) };
         self.with_work(&work, |attached| attached.calls.push(call));
-        Attachment { all: Arc::clone(self), work, key, reoffer, left: false }
+        Attachment { all: Arc::clone(self), work, key, ask_again, left: false }
     }
 }
 
 impl Attachment {
     /// Decides who asks a question.
-    pub(crate) fn right_to_ask(&self, question: &str, kind: AskKind) -> AskRight {
+    pub(crate) fn ask_right(&self, question: &str, kind: AskKind) -> AskRight {
         self.all.with_work(&self.work, |attached| {
             if attached.asked.contains_key(question) {
                 return AskRight::Elsewhere;
@@ -86,10 +86,10 @@ impl Attachment {
             match attached.calls.iter().rev().find(|call| call.client.can(kind)) {
                 Some(newest) if newest.key == self.key => {
                     attached.asked.insert(question.to_owned(), self.key);
-                    AskRight::Mine
+                    AskRight::Ask
                 }
                 Some(_) => AskRight::Elsewhere,
-                None => AskRight::Nobody,
+                None => AskRight::NobodyAskable,
             }
         })
     }
@@ -99,8 +99,8 @@ impl Attachment {
         self.all.with_work(&self.work, |attached| attached.asked.remove(question));
     }
 
-    /// Leaves; the questions this call was asked go to whoever else is there. Returns whether nobody is left.
-    pub(crate) fn leave(mut self) -> bool {
+    /// Leaves; the questions this call was asked go to the other calls. Returns whether nobody is left.
+    pub(crate) fn detach(mut self) -> bool {
         self.depart(false)
     }
 
@@ -116,7 +116,7 @@ impl Attachment {
             let before = attached.asked.len();
             attached.asked.retain(|_, owner| *owner != self.key);
             if attached.asked.len() < before && !park {
-                attached.calls.iter().for_each(|call| call.reoffer.notify_one());
+                attached.calls.iter().for_each(|call| call.ask_again.notify_one());
             }
             attached.calls.is_empty()
         })
@@ -147,11 +147,11 @@ mod tests {
         let old = all.attach("turn", 1, askable());
         let new = all.attach("turn", 2, askable());
         let deaf = all.attach("turn", 3, ClientFacts::default());
-        assert_eq!(old.right_to_ask("q", FORM), AskRight::Elsewhere);
-        assert_eq!(deaf.right_to_ask("q", FORM), AskRight::Elsewhere);
-        assert_eq!(new.right_to_ask("q", FORM), AskRight::Mine);
-        assert_eq!(new.right_to_ask("q", FORM), AskRight::Elsewhere, "one question, one asking");
-        assert_eq!(new.right_to_ask("model", AskKind::Sampling), AskRight::Nobody, "none of them has a model");
+        assert_eq!(old.ask_right("q", FORM), AskRight::Elsewhere);
+        assert_eq!(deaf.ask_right("q", FORM), AskRight::Elsewhere);
+        assert_eq!(new.ask_right("q", FORM), AskRight::Ask);
+        assert_eq!(new.ask_right("q", FORM), AskRight::Elsewhere, "one question, one asking");
+        assert_eq!(new.ask_right("model", AskKind::Sampling), AskRight::NobodyAskable, "none of them has a model");
     }
 
     #[test]
@@ -159,12 +159,12 @@ mod tests {
         let all: Arc<Attachments> = Arc::default();
         let old = all.attach("turn", 1, askable());
         let new = all.attach("turn", 2, askable());
-        assert_eq!(new.right_to_ask("q", FORM), AskRight::Mine);
-        assert!(!new.leave());
+        assert_eq!(new.ask_right("q", FORM), AskRight::Ask);
+        assert!(!new.detach());
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(old.reoffer.notified());
-        assert_eq!(old.right_to_ask("q", FORM), AskRight::Mine);
-        assert!(old.leave(), "nobody is left");
+        runtime.block_on(old.ask_again.notified());
+        assert_eq!(old.ask_right("q", FORM), AskRight::Ask);
+        assert!(old.detach(), "nobody is left");
     }
 
     #[test]
@@ -172,13 +172,13 @@ mod tests {
         let all: Arc<Attachments> = Arc::default();
         let other = all.attach("turn", 1, askable());
         let parked = all.attach("turn", 2, askable());
-        assert_eq!(parked.right_to_ask("q", FORM), AskRight::Mine);
+        assert_eq!(parked.ask_right("q", FORM), AskRight::Ask);
         parked.park();
-        let reoffer = Arc::clone(&other.reoffer);
-        let mut woken = std::pin::pin!(reoffer.notified());
+        let ask_again = Arc::clone(&other.ask_again);
+        let mut woken = std::pin::pin!(ask_again.notified());
         assert!(!woken.as_mut().enable(), "the one who was there is not woken");
         let back = all.attach("turn", 3, askable());
-        assert_eq!(back.right_to_ask("q", FORM), AskRight::Mine);
+        assert_eq!(back.ask_right("q", FORM), AskRight::Ask);
         back.settled("q");
         drop((other, back));
         assert!(all.works.lock().unwrap().is_empty(), "nothing is remembered of work that nobody follows");
@@ -188,6 +188,6 @@ mod tests {
     fn nobody_who_can_be_asked_is_told_apart() {
         let all: Arc<Attachments> = Arc::default();
         let deaf = all.attach("turn", 1, ClientFacts::default());
-        assert_eq!(deaf.right_to_ask("q", FORM), AskRight::Nobody);
+        assert_eq!(deaf.ask_right("q", FORM), AskRight::NobodyAskable);
     }
 }

@@ -29,11 +29,11 @@ const STATE_GRACE: Duration = Duration::from_secs(3600);
 
 /// From the beginning of the end until what is open is given up.
 const END_LIMIT: Duration = Duration::from_millis(2200);
-/// How long calls are still admitted when the server was told to end: what was written just before gets to its turn, so
+/// How long calls still begin when the server was told to end: what was written just before gets to its turn, so
 /// that its answer names a thread to go on with.
 pub(crate) const LINGER: Duration = Duration::from_millis(100);
-/// How long a call that was just admitted may take to get to its turn once the end has begun.
-const ADMISSION_LIMIT: Duration = Duration::from_secs(1);
+/// How long a call that has just begun may take to get to its turn once the end has begun.
+const SUBMIT_LIMIT: Duration = Duration::from_secs(1);
 
 /// What the end of its input means to a server on the standard streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,7 +64,7 @@ pub struct ServerConfig {
     pub on_eof: OnEof,
     /// Whether the tools of Codex are there as well, for hosts that are configured for it.
     pub codex: bool,
-    /// Told of the span of each call that comes with a trace, so that whoever exports spans can tie them together.
+    /// Told of the span of each call that comes with a trace, so that an exporter of spans can tie them together.
     pub on_trace: Option<fn(&tracing::Span, &TraceContext)>,
 }
 
@@ -142,6 +142,7 @@ impl Server {
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             description: backend.description(),
+            tasks: Tasks::new(Arc::clone(&backend), tasks),
             backend,
             lifecycle: Lifecycle::default(),
             on_eof,
@@ -149,7 +150,6 @@ impl Server {
             attachments: Arc::default(),
             max_wait,
             on_trace,
-            tasks: Tasks::new(tasks),
             mirrored: OnceLock::new(),
             seal: OnceLock::new(),
             state_key_file,
@@ -176,16 +176,16 @@ impl Server {
         all.get(tool).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Ends the server: turns are interrupted for this reason, after `linger` nothing more is admitted, and every open
+    /// Ends the server: turns are interrupted for this reason, after `linger` no further call begins, and every open
     /// request gets its answer. Takes at most 2.2 s.
     pub(crate) async fn end(&self, why: &Interruption, linger: Duration) {
-        // A call that was admitted a moment ago gets to its turn, so that its answer names a thread to go on with. What
+        // A call that began a moment ago gets to its turn, so that its answer names a thread to go on with. What
         // runs already does not wait for that.
         let ending = async {
             let newest = async {
                 tokio::time::sleep(linger).await;
                 self.lifecycle.begin_end();
-                drop(tokio::time::timeout(ADMISSION_LIMIT, self.lifecycle.admitted()).await);
+                drop(tokio::time::timeout(SUBMIT_LIMIT, self.lifecycle.submitted()).await);
                 self.backend.shut_down(why).await;
             };
             futures_util::future::join(self.backend.interrupt_all(why), newest).await;

@@ -1,4 +1,4 @@
-//! Tasks of the extension `io.modelcontextprotocol/tasks`: turns whose callers were answered with a handle.
+//! Tasks of the extension `io.modelcontextprotocol/tasks`: work whose callers were answered with a handle.
 //!
 //! A task is a small file that names its work, there before its creator is answered, so that it can be asked for after a
 //! restart and on any connection of its principal. How it stands is the backend's to say; once the work is over the file
@@ -13,14 +13,13 @@ use std::time::{Duration, Instant};
 
 use openoxide_core::Interruption;
 use openoxide_mcp_protocol::request_state::WorkName;
-use openoxide_mcp_protocol::tasks::{TaskState, TaskStatus, UpdateTaskParams};
-use openoxide_mcp_protocol::{ClientFacts, Era, RequestId, WireError, complete, meta_keys, notification};
+use openoxide_mcp_protocol::tasks::{TaskState, TaskStatus};
+use openoxide_mcp_protocol::{Era, RequestId, WireError, complete, meta_keys, notification};
 use serde_json::{Value, json};
 
 use record::Record;
 
-use crate::Server;
-use crate::backend::{Outcome, Settlement, Standing, Work};
+use crate::backend::{Backend, Outcome, Standing, Work};
 use crate::principal::Principal;
 use openoxide_rpc::Outgoing;
 use openoxide_rpc::lock;
@@ -34,39 +33,10 @@ const KEPT: usize = 1024;
 /// From one look for forgotten tasks to the next.
 const SWEEP: Duration = Duration::from_secs(3600);
 
-/// How a task of `principal` stands (`tasks/get`). Blocks on the disk where it or its thread has to be read.
-///
-/// # Errors
-/// -32602 where there is no such task of theirs, here and below.
-pub(crate) fn get(server: &Server, principal: &Principal, id: &str) -> Result<Value, WireError> {
-    Ok(server.tasks.find(id, principal)?.state(server).detailed())
-}
-
-/// Takes answers to a task's questions (`tasks/update`). Blocks as [`get`] does.
-pub(crate) fn update(
-    server: &Server,
-    principal: &Principal,
-    client: &ClientFacts,
-    params: &UpdateTaskParams,
-) -> Result<Value, WireError> {
-    let task = server.tasks.find(&params.task_id, principal)?;
-    // Answers to what is not asked, or not any more, are ignored (SEP-2663).
-    if let Some(work) = task.work(server) {
-        for (key, answer) in &params.input_responses {
-            work.settle(key, Settlement::Answer(answer), client.name.as_deref());
-        }
-    }
-    Ok(json!({}))
-}
-
-/// Cancels a task and ends its work (`tasks/cancel`). Blocks as [`get`] does.
-pub(crate) fn cancel(server: &Server, principal: &Principal, id: &str) -> Result<Value, WireError> {
-    server.tasks.find(id, principal)?.cancel(server);
-    Ok(json!({}))
-}
-
 /// The tasks of a server.
 pub(crate) struct Tasks {
+    /// Has the work that they are about.
+    backend: Arc<dyn Backend>,
     /// Where they are kept; none keeps them in memory alone.
     directory: Option<PathBuf>,
     inner: Mutex<Inner>,
@@ -94,7 +64,7 @@ struct State {
     asked: Instant,
 }
 
-/// An open `subscriptions/listen` that wants news of a task.
+/// An open `subscriptions/listen` that wants to be told how a task stands.
 #[derive(Clone)]
 struct Watcher {
     subscription: RequestId,
@@ -103,8 +73,8 @@ struct Watcher {
 
 impl Tasks {
     /// Tasks that are kept in `directory`.
-    pub(crate) fn new(directory: Option<PathBuf>) -> Self {
-        Self { directory, inner: Mutex::default() }
+    pub(crate) fn new(backend: Arc<dyn Backend>, directory: Option<PathBuf>) -> Self {
+        Self { backend, directory, inner: Mutex::default() }
     }
 
     /// Makes a task for work and writes it down.
@@ -170,6 +140,11 @@ impl Tasks {
         Ok(task)
     }
 
+    /// A task as far as its record tells.
+    fn shown(&self, record: &Record) -> TaskState {
+        record.shown(self.backend.work_meta(&record.work), TTL, POLL)
+    }
+
     fn forget(&self, task: &Task) {
         if self.directory.is_some() {
             let id = lock(&task.state).record.task_id.clone();
@@ -201,29 +176,29 @@ impl Task {
     }
 
     /// The work behind it, where this process has it.
-    fn work(&self, server: &Server) -> Option<Arc<dyn Work>> {
+    pub(crate) fn work(&self, tasks: &Tasks) -> Option<Arc<dyn Work>> {
         let name = lock(&self.state).record.work.clone();
-        server.backend.work(&name)
+        tasks.backend.work(&name)
     }
 
     /// It as its creator is told of it.
-    pub(crate) fn created(&self, server: &Server) -> Value {
-        shown(server, &lock(&self.state).record).created()
+    pub(crate) fn created(&self, tasks: &Tasks) -> Value {
+        tasks.shown(&lock(&self.state).record).created()
     }
 
     /// How it stands. Blocks on the disk where its work has to be read.
-    pub(crate) fn state(&self, server: &Server) -> TaskState {
+    pub(crate) fn state(&self, tasks: &Tasks) -> TaskState {
         let (work, can_be_asked, mut shown) = {
             let state = lock(&self.state);
-            let mut shown = shown(server, &state.record);
+            let mut shown = tasks.shown(&state.record);
             if state.record.is_over() {
                 return shown;
             }
             shown.status_message.clone_from(&state.message);
             (state.record.work.clone(), state.record.can_be_asked, shown)
         };
-        match server.backend.standing(&work) {
-            Standing::Over(outcome) => self.end(server, outcome),
+        match tasks.backend.standing(&work) {
+            Standing::Over(outcome) => self.end(tasks, outcome),
             Standing::Working { message, questions } => {
                 if message.is_some() {
                     shown.status_message = message;
@@ -237,43 +212,43 @@ impl Task {
     }
 
     /// Notes the outcome of its work, unless it was over before.
-    pub(crate) fn end(&self, server: &Server, outcome: Outcome) -> TaskState {
+    pub(crate) fn end(&self, tasks: &Tasks, outcome: Outcome) -> TaskState {
         let outcome = outcome.map(|result| complete(Era::Modern, result));
-        self.settle(server, |record| match outcome {
+        self.settle(tasks, |record| match outcome {
             Ok(result) => record.result = Some(result),
             Err(error) => record.error = Some(error),
         })
     }
 
     /// Cancels it, and ends its work.
-    fn cancel(&self, server: &Server) {
-        self.settle(server, |record| record.cancelled = true);
-        if let Some(work) = self.work(server) {
+    pub(crate) fn cancel(&self, tasks: &Tasks) {
+        self.settle(tasks, |record| record.cancelled = true);
+        if let Some(work) = self.work(tasks) {
             work.interrupt(Interruption::Cancelled);
         }
     }
 
-    fn settle(&self, server: &Server, end: impl FnOnce(&mut Record)) -> TaskState {
+    fn settle(&self, tasks: &Tasks, end: impl FnOnce(&mut Record)) -> TaskState {
         let mut state = lock(&self.state);
         if state.record.is_over() {
-            return shown(server, &state.record);
+            return tasks.shown(&state.record);
         }
         end(&mut state.record);
         state.record.touch();
         state.message = None;
-        let shown = shown(server, &state.record);
+        let shown = tasks.shown(&state.record);
         let written = self.directory.as_ref().map_or(Ok(()), |directory| state.record.write(directory));
         state.tell(&shown);
         drop(state);
         match written {
-            Ok(()) => server.tasks.forget(self),
+            Ok(()) => tasks.forget(self),
             Err(error) => tracing::warn!(%error, "how a task ended could not be written; it is kept in memory"),
         }
         shown
     }
 
-    /// Says what goes on to whoever listens.
-    pub(crate) fn progress(&self, server: &Server, message: Option<String>) {
+    /// Tells the listeners what goes on.
+    pub(crate) fn progress(&self, tasks: &Tasks, message: Option<String>) {
         if let Some(message) = message {
             let mut state = lock(&self.state);
             state.message = Some(message);
@@ -283,18 +258,18 @@ impl Task {
             return;
         }
         // Read without the lock: the thread's own is taken within.
-        let shown = self.state(server);
+        let shown = self.state(tasks);
         if matches!(shown.status, TaskStatus::Working | TaskStatus::InputRequired) {
             lock(&self.state).tell(&shown);
         }
     }
 
     /// Tells a listener how it stands, and from now on each change.
-    pub(crate) fn watch(&self, server: &Server, subscription: &RequestId, out: &Arc<Outgoing>) {
+    pub(crate) fn watch(&self, tasks: &Tasks, subscription: &RequestId, out: &Arc<Outgoing>) {
         let watcher = Watcher { subscription: subscription.clone(), out: Arc::downgrade(out) };
         lock(&self.state).watchers.push(watcher.clone());
         // Afterwards, so that nothing is missed in between.
-        let shown = self.state(server);
+        let shown = self.state(tasks);
         watcher.tell(&shown, out);
     }
 
@@ -334,9 +309,4 @@ impl Watcher {
             _ => out.push(line),
         }
     }
-}
-
-/// A task as far as its record tells.
-fn shown(server: &Server, record: &Record) -> TaskState {
-    record.shown(server.backend.work_meta(&record.work), TTL, POLL)
 }

@@ -1,6 +1,4 @@
-//! How a call of `codex` or `codex-reply` is spoken to: results, events and questions in the shapes of Codex 0.153.4.
-//!
-//! Only calls of those tools get them, so that no other client meets a method that is none of MCP's.
+//! Core's events as the `codex/event` messages of Codex.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,133 +6,13 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use openoxide_core::{
-    ApprovalAction, ApprovalRequest, CoreError, Event, FileChange, FileChangeKind, ItemStatus, PlanStep, Thread,
-    TurnItem, TurnItemKind, TurnResult, TurnStatus, Usage, quote_path,
+    ApprovalAction, ApprovalRequest, Event, FileChange, ItemStatus, PlanStep, Thread, TurnItem, TurnItemKind,
+    TurnResult, TurnStatus, Usage, quote_path,
 };
-use openoxide_mcp_protocol::RequestId;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::changes::{changes_of, parsed};
 use crate::clock::unix_ms;
-
-/// A result of ours as Codex gave it: the text is the content alone, and the structure holds two fields.
-pub(crate) fn result(mut answer: Value, asked: Option<&str>) -> Value {
-    // A question or a task is the protocol's own.
-    if !answer["content"].is_array() {
-        return answer;
-    }
-    let mut structured = answer["structuredContent"].take();
-    if structured.is_null()
-        && let Some(thread) = asked
-    {
-        let text = answer["content"][0]["text"].as_str().unwrap_or_default();
-        let unknown = thread.parse().ok().map(|id| CoreError::ThreadNotFound { id }.to_string());
-        let said = match unknown {
-            Some(unknown) if text.starts_with(&unknown) => format!("Session not found for thread_id: {thread}"),
-            Some(_) => text.to_owned(),
-            None => format!("Failed to parse thread_id: {text}"),
-        };
-        structured = json!({ "threadId": thread, "content": said });
-    }
-    let fields = answer.as_object_mut().expect("a result is an object");
-    fields.remove("structuredContent");
-    if fields.get("isError") == Some(&Value::Bool(false)) {
-        fields.remove("isError");
-    }
-    if structured.is_object() {
-        answer["content"] = json!([{ "type": "text", "text": structured["content"] }]);
-        answer["structuredContent"] = json!({ "threadId": structured["threadId"], "content": structured["content"] });
-    }
-    answer
-}
-
-/// The parameters of `elicitation/create` as Codex put them. Its clients answer with a `decision` beside `action`.
-pub(crate) fn question(request: &ApprovalRequest, cwd: &Path, call: &RequestId) -> Option<Value> {
-    let mut params = json!({
-        "requestedSchema": { "type": "object", "properties": {} },
-        "threadId": request.thread_id,
-        "codex_mcp_tool_call_id": id_text(call),
-        "codex_event_id": request.turn_id,
-        "codex_call_id": request.call_id,
-    });
-    match &request.action {
-        ApprovalAction::Command { argv, cwd } => {
-            params["message"] =
-                json!(format!("Allow Codex to run `{}` in `{}`?", openoxide_core::visible(argv), quote_path(cwd)));
-            params["codex_elicitation"] = json!("exec-approval");
-            params["codex_command"] = json!(argv);
-            params["codex_cwd"] = json!(quote_path(cwd));
-            params["codex_parsed_cmd"] = parsed(argv);
-        }
-        ApprovalAction::Patch { changes, unified_diff } => {
-            params["message"] = json!("Allow Codex to apply proposed code changes?");
-            params["codex_elicitation"] = json!("patch-approval");
-            params["codex_changes"] = changes_of(cwd, changes, Some(unified_diff));
-            if let Some(why) = &request.justification {
-                params["codex_reason"] = json!(why);
-            }
-        }
-        // Codex had no form for what the agent asks; ours is plain MCP.
-        _ => return None,
-    }
-    Some(params)
-}
-
-fn id_text(id: &RequestId) -> String {
-    match id {
-        RequestId::Number(number) => number.to_string(),
-        RequestId::String(text) => text.to_string(),
-    }
-}
-
-fn parsed(argv: &[String]) -> Value {
-    json!([{ "type": "unknown", "cmd": openoxide_core::visible(argv) }])
-}
-
-/// Changes by absolute path; with the diff of all of them each has its own part.
-fn changes_of(cwd: &Path, changes: &[FileChange], diff: Option<&str>) -> Value {
-    let parts = diff.map(parts_of).unwrap_or_default();
-    let part = |at: usize| parts.get(at).map_or("", String::as_str);
-    let entry = |(at, change): (usize, &FileChange)| {
-        let what = match change.kind {
-            FileChangeKind::Add => {
-                let added =
-                    part(at).lines().filter(|line| !line.starts_with("+++")).filter_map(|line| line.strip_prefix('+'));
-                json!({ "type": "add", "content": added.map(|line| format!("{line}\n")).collect::<String>() })
-            }
-            FileChangeKind::Update => {
-                let move_path = change.move_to.as_ref().map(|to| quote_path(&cwd.join(to)));
-                json!({ "type": "update", "unified_diff": part(at), "move_path": move_path })
-            }
-            FileChangeKind::Delete => json!({ "type": "delete" }),
-        };
-        (quote_path(&cwd.join(&change.path)), what)
-    };
-    Value::Object(changes.iter().enumerate().map(entry).collect::<Map<_, _>>())
-}
-
-/// The parts of a unified diff, one for each file.
-fn parts_of(diff: &str) -> Vec<String> {
-    let mut parts: Vec<String> = Vec::new();
-    let mut lines = diff.lines().peekable();
-    while let Some(line) = lines.next() {
-        // What stands between two files belongs to neither.
-        if line.starts_with("diff --git ") {
-            while lines.peek().is_some_and(|next| !next.starts_with("--- ") && !next.starts_with("diff --git ")) {
-                lines.next();
-            }
-            continue;
-        }
-        let begins = line.starts_with("--- ") && lines.peek().is_some_and(|next| next.starts_with("+++ "));
-        if begins {
-            parts.push(String::new());
-        }
-        if let Some(part) = parts.last_mut() {
-            part.push_str(line);
-            part.push('\n');
-        }
-    }
-    parts
-}
 
 /// Makes `codex/event` messages of core's events.
 #[derive(Default)]
@@ -346,35 +224,4 @@ fn ended(result: &TurnResult) -> Vec<Value> {
         }
     }
     messages
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_result_has_the_two_fields_and_an_error_says_so() {
-        let structured = json!({ "threadId": "t", "content": "done", "status": "completed", "usage": {} });
-        let ours = json!({ "content": [{ "type": "text", "text": "done\n\nthread_id: t" }], "structuredContent": structured, "isError": false });
-        let theirs = json!({ "content": [{ "type": "text", "text": "done" }], "structuredContent": { "threadId": "t", "content": "done" } });
-        assert_eq!(result(ours, None), theirs);
-        let refused = json!({ "content": [{ "type": "text", "text": "no" }], "isError": true });
-        assert_eq!(result(refused.clone(), None), refused);
-        let id = "01a1fc7a-8d1f-75f7-89b7-18c906dd0c5b";
-        let text = format!("{}; start again", CoreError::ThreadNotFound { id: id.parse().unwrap() });
-        let unknown = json!({ "content": [{ "type": "text", "text": text }], "isError": true });
-        let told = result(unknown, Some(id));
-        assert_eq!(told["structuredContent"]["content"], format!("Session not found for thread_id: {id}"));
-        assert_eq!(told["isError"], true);
-    }
-
-    #[test]
-    fn each_changed_file_has_its_part_of_the_diff() {
-        let diff = "diff --git a/a.txt b/a.txt\nnew file mode 100644\n--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,2 @@\n+one\n+--- two\ndiff --git a/b.txt b/b.txt\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-x\n+y\n";
-        let change = |path: &str, kind| FileChange { path: path.into(), kind, move_to: None, diff: "".into() };
-        let changes = [change("a.txt", FileChangeKind::Add), change("b.txt", FileChangeKind::Update)];
-        let all = changes_of(Path::new("/w"), &changes, Some(diff));
-        assert_eq!(all["/w/a.txt"], json!({ "type": "add", "content": "one\n--- two\n" }));
-        assert!(all["/w/b.txt"]["unified_diff"].as_str().unwrap().ends_with("-x\n+y\n"));
-    }
 }
