@@ -8,32 +8,29 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use openoxide_core::{
-    ApprovalPolicy, Attachment, CoreError, Decider, Entrance, Interruption, Op, SandboxMode, SteerId, Submitted,
-    Thread, ThreadConfig, ThreadId, ThreadManager, TurnId, TurnResult,
+    ApprovalPolicy, Attachment, CoreError, Entrance, Interruption, Op, SandboxMode, SteerId, Submitted, Thread,
+    ThreadConfig, ThreadId, ThreadManager, TurnId, TurnResult,
 };
-use openoxide_mcp_protocol::request_state::ParkedCall;
 use openoxide_mcp_protocol::tools::{OpenoxideParams, QueryParams, ReplyParams};
-use serde_json::{Map, Value};
 
-use crate::connection::calls::Call;
-use crate::connection::questions;
+use crate::backend::Call;
 use crate::convert::choices;
 use crate::convert::result::CallResult;
 use crate::principal::Principal;
 
 /// A call's hold on its turn.
-pub(crate) struct TurnHandle {
-    pub(crate) thread: Arc<Thread>,
-    pub(crate) turn: TurnId,
-    pub(crate) attachment: Attachment,
+pub(super) struct TurnHandle {
+    pub(super) thread: Arc<Thread>,
+    pub(super) turn: TurnId,
+    pub(super) attachment: Attachment,
     /// Whether this call's prompt began the turn, so that cancelling the call ends it.
-    pub(crate) began: bool,
+    pub(super) began: bool,
     /// The steering text that this call gave the turn.
-    pub(crate) steer: Option<SteerId>,
+    pub(super) steer: Option<SteerId>,
 }
 
 /// Where a call got to when it was submitted.
-pub(crate) enum SubmitOutcome {
+pub(super) enum SubmitOutcome {
     /// To its turn.
     Turn(Box<TurnHandle>),
     /// How the call ended is known already.
@@ -74,7 +71,7 @@ fn last(thread: &Arc<Thread>, last: Option<Arc<TurnResult>>) -> SubmitOutcome {
 }
 
 /// Starts a thread with its first turn. Blocks on the disk for a moment.
-pub(crate) fn start(manager: &Arc<ThreadManager>, principal: &Principal, params: OpenoxideParams) -> SubmitOutcome {
+pub(super) fn start(manager: &Arc<ThreadManager>, principal: &Principal, params: OpenoxideParams) -> SubmitOutcome {
     let defaults = manager.config().thread_defaults();
     let overrides = params.config.unwrap_or_default();
     let config = ThreadConfig {
@@ -98,7 +95,7 @@ pub(crate) fn start(manager: &Arc<ThreadManager>, principal: &Principal, params:
 }
 
 /// [`query`] where blocking holds nobody up.
-pub(crate) async fn query_in_background(
+pub(super) async fn query_in_background(
     manager: Arc<ThreadManager>,
     principal: Principal,
     params: QueryParams,
@@ -181,14 +178,14 @@ fn thread_id(id: &str) -> Result<ThreadId, SubmitOutcome> {
 }
 
 /// Where a call that continues a thread gets to at once, or the future by which it gets there.
-pub(crate) enum Reply {
+pub(super) enum Reply {
     Now(SubmitOutcome),
     Later(BoxFuture<'static, SubmitOutcome>),
 }
 
 /// Continues a thread. Calls of one thread are submitted in the order in which this is called, also where the thread has
 /// to be loaded first.
-pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, params: ReplyParams) -> Reply {
+pub(super) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, params: ReplyParams) -> Reply {
     let id = match thread_id(&params.thread_id) {
         Ok(id) => id,
         Err(refused) => return Reply::Now(refused),
@@ -225,7 +222,7 @@ fn as_told(manager: &ThreadManager, principal: &Principal, id: ThreadId, error: 
 }
 
 /// Takes a call that is cancelled while it waits out of the queue, so that the next need not wait for it.
-pub(crate) async fn unless_cancelled(call: Arc<Call>, outcome: BoxFuture<'static, SubmitOutcome>) -> SubmitOutcome {
+pub(super) async fn unless_cancelled(call: Arc<Call>, outcome: BoxFuture<'static, SubmitOutcome>) -> SubmitOutcome {
     // Cancel-safe: a turn is asked for by the poll that makes the outcome ready.
     tokio::select! {
         biased;
@@ -270,39 +267,4 @@ fn reply_on(thread: &Arc<Thread>, principal: &Principal, params: ReplyParams) ->
     };
     let submitted = thread.submit_and_attach(op);
     attached(Arc::clone(thread), submitted)
-}
-
-/// Brings a parked call back to its turn with the answers it collected. Never starts a turn, and decides nothing that
-/// is decided already.
-pub(crate) fn retry(
-    manager: &ThreadManager,
-    parked: &ParkedCall,
-    answers: &Map<String, Value>,
-    client: Option<String>,
-) -> SubmitOutcome {
-    let (Ok(thread_id), Ok(turn)) = (parked.thread_id.parse::<ThreadId>(), parked.turn_id.parse::<TurnId>()) else {
-        return invalid("the parked call names no thread");
-    };
-    let gone = || {
-        let message =
-            "the turn that asked was interrupted; its questions are void. Continue the thread with a new prompt";
-        SubmitOutcome::Result(CallResult::interrupted(parked.thread_id.clone(), message))
-    };
-    // A turn that waits is in memory.
-    let Some(thread) = manager.in_memory(thread_id) else { return gone() };
-    let attachment = thread.attach();
-    for request in attachment.snapshot.pending.iter().filter(|request| request.turn_id == turn) {
-        let id = request.id.to_string();
-        if let (true, Some(answer)) = (parked.approvals.contains(&id), answers.get(&id)) {
-            questions::settle_by_answer(&thread, request.id, answer, Decider::Client(client.clone()));
-        }
-    }
-    let snapshot = &attachment.snapshot;
-    if snapshot.running == Some(turn) || snapshot.queued.contains(&turn) {
-        return SubmitOutcome::Turn(Box::new(TurnHandle { thread, turn, attachment, began: true, steer: None }));
-    }
-    match thread.kept_result(turn) {
-        Some(result) => SubmitOutcome::Ended(thread, result),
-        None => gone(),
-    }
 }

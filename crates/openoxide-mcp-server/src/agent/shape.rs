@@ -11,7 +11,7 @@ use crate::convert::result::CallResult;
 
 /// What the results and questions of a call look like.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(super) enum Shape {
     /// Those of our own tools.
     Native,
     /// Those of Codex's tools.
@@ -23,7 +23,7 @@ pub(crate) enum Shape {
 
 impl Shape {
     /// The shape for calls of a tool. `asked` is the thread that the call names.
-    pub(crate) fn of(tool: &str, asked: Option<&str>) -> Self {
+    pub(super) fn of(tool: &str, asked: Option<&str>) -> Self {
         match is_codex(tool) {
             true => Self::Codex { asked: asked.map(str::to_owned) },
             false => Self::Native,
@@ -31,7 +31,7 @@ impl Shape {
     }
 
     /// The result of a call.
-    pub(crate) fn result(&self, era: Era, result: &CallResult) -> Value {
+    pub(super) fn result(&self, era: Era, result: &CallResult) -> Value {
         match self {
             Self::Native => result.to_wire(era),
             Self::Codex { asked } => codex::result(era, result, asked.as_deref()),
@@ -39,7 +39,7 @@ impl Shape {
     }
 
     /// The parameters of `elicitation/create` for a question of core that `call` asks.
-    pub(crate) fn question(&self, request: &ApprovalRequest, thread: &Thread, call: &RequestId) -> Value {
+    pub(super) fn question(&self, request: &ApprovalRequest, thread: &Thread, call: &RequestId) -> Value {
         let as_codex = match self {
             Self::Native => None,
             Self::Codex { .. } => codex::question(request, &thread.config().cwd, call),
