@@ -63,17 +63,19 @@ mod outgoing;
 mod responder;
 #[cfg(feature = "stdio")]
 pub mod stdio;
+mod transport;
 mod unread;
 mod writer;
 
 pub use connection::Connection;
 pub use envelope::{Envelope, EnvelopeError, Header, MAX_NESTING, Outcome, RequestId, salvage_id};
 pub use error::{RpcError, code};
-pub use handler::{Handler, dispatch, serve};
+pub use handler::{Handler, dispatch, serve, serve_over};
 pub use mutex::lock;
-pub use outgoing::{Gate, Outgoing, Room};
+pub use outgoing::{Gate, Outgoing, Room, Taken};
 pub use responder::{Batch, Responder, Route};
 /// The byte streams of a connection, so that a protocol needs no other crate to name them.
 pub use tokio::io::{AsyncRead, AsyncWrite};
+pub use transport::{Carrying, Streams, Transport};
 pub use unread::{Charge, Meter, Reader, Turn, Unread};
 pub use writer::write_lines;
