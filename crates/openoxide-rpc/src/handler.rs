@@ -18,6 +18,10 @@ pub trait Handler {
     /// Takes a message. Never blocks and never waits: what takes time is spawned, and answers its request in its time by a
     /// [`crate::Responder`] on `route`.
     fn handle(&mut self, message: Envelope, route: &Route);
+
+    /// Told once that no message will come any more. What is open may still be answered; a question that the client would
+    /// have to answer has to be settled here, or its request stays open.
+    fn input_ended(&mut self) {}
 }
 
 /// Hands every line to `handler` until the reader drops its end of `input`. What is no message is answered by `route`, and
@@ -93,6 +97,7 @@ pub async fn serve_over<H: Handler>(
     let serving = async {
         let route = Route::line(Arc::clone(&out)).counted(open);
         dispatch(input, &route, &mut handler).await;
+        handler.input_ended();
         drop(route);
         // Nothing is ever sent, so this is the end of the last sender.
         let _ = all_answered.recv().await;

@@ -58,6 +58,8 @@ mod envelope;
 mod error;
 mod handler;
 pub mod lines;
+#[cfg(feature = "listeners")]
+pub mod listeners;
 mod mutex;
 mod outgoing;
 mod responder;
