@@ -110,6 +110,22 @@ pub(crate) fn check(metadata: &Value) -> Vec<String> {
     findings
 }
 
+/// The crates from the top down: each uses only such as come after it.
+pub(crate) fn described() -> Vec<String> {
+    let mut floors: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    for (name, _) in ARROWS {
+        floors.entry(height(name)).or_default().push(name);
+    }
+    let floors: Vec<String> = floors.into_values().rev().map(|names| names.join(" ")).collect();
+    vec![format!("crates: {}", floors.join(" > "))]
+}
+
+/// How many crates lie below one, in the longest way down.
+fn height(name: &str) -> usize {
+    let below = ARROWS.iter().find(|(from, _)| *from == name).map_or(&[][..], |(_, below)| below);
+    below.iter().map(|name| 1 + height(name)).max().unwrap_or(0)
+}
+
 fn is_banned(rules: &[(&str, &[&str])], from: &str, to: &str) -> bool {
     rules.iter().any(|(name, banned)| *name == from && banned.contains(&to))
 }

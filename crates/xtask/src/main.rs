@@ -1,11 +1,12 @@
 //! `cargo xtask ci`: the checks of the house. This file reads the arguments and runs the steps in order; `layers` judges
-//! who depends on whom, `shape` judges the files, `docs` judges what the documents point at.
+//! which crate uses which, `floors` which module of a crate, `shape` judges the files, `docs` judges what the documents point at.
 //!
 //! The steps are formatting, clippy, layers, file shapes, document references, the documentation build and the packages
 //! that others may depend on. The tests are
 //! `cargo test --workspace --locked`, which `.ci/run` runs beside this; `--with-tests` adds them here.
 
 mod docs;
+mod floors;
 mod layers;
 mod shape;
 
@@ -14,7 +15,7 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 const USAGE: &str = "usage: cargo xtask ci [--with-tests]   every check of the house
-       cargo xtask layers              who may depend on whom
+       cargo xtask layers              which crate and which module may use which
        cargo xtask shape               what files look like
        cargo xtask packages            what others may depend on is whole without the workspace";
 
@@ -106,7 +107,15 @@ fn layers(root: &Path) -> Findings {
         Err(error) => return vec![format!("cannot run cargo metadata: {error}")],
     };
     match serde_json::from_slice(&output) {
-        Ok(metadata) => layers::check(&metadata),
+        Ok(metadata) => {
+            for line in layers::described().iter().chain(&floors::described()) {
+                eprintln!("        {line}");
+            }
+            let mut findings = layers::check(&metadata);
+            findings
+                .extend(floors::check(root).unwrap_or_else(|error| vec![format!("cannot read the sources: {error}")]));
+            findings
+        }
         Err(error) => vec![format!("cargo metadata wrote what is not JSON: {error}")],
     }
 }
