@@ -121,7 +121,7 @@ impl Refusal {
     }
 
     /// The response to a request that is refused before any message of it was looked at.
-    pub fn into_response(self, header: Header) -> Response {
+    pub fn into_response(self: Box<Self>, header: Header) -> Response {
         let mut response = error_response(header, None, self.status, &self.error);
         if let Some((name, value)) = self.header {
             response.headers_mut().insert(name, value);

@@ -12,7 +12,7 @@ use futures_util::{StreamExt as _, stream};
 use openoxide_mcp_protocol::code;
 use tokio::sync::watch;
 
-use super::connections::Connection;
+use openoxide_rpc::listeners::Accepted;
 use openoxide_rpc::{Charge, Outgoing, Reader, Taken, lock};
 
 /// How long an answer may take and still come as plain JSON.
@@ -36,7 +36,7 @@ pub(super) struct EventStream {
     /// Held by whoever waits for the next lines.
     pump: tokio::sync::Mutex<()>,
     /// Where the latest response with its events goes.
-    over: Mutex<Weak<Connection>>,
+    over: Mutex<Weak<Accepted>>,
 }
 
 /// One line, and its number.
@@ -212,7 +212,7 @@ impl Reader for EventStream {
 pub(super) struct Sending {
     pub(super) events: Arc<EventStream>,
     /// The connection it goes over.
-    pub(super) over: Weak<Connection>,
+    pub(super) over: Weak<Accepted>,
     /// The event that was received last.
     pub(super) from: u64,
     /// Whether events carry ids, by which they can be asked for again.
@@ -229,7 +229,7 @@ pub(super) struct Sending {
 
 impl Sending {
     /// What follows event `from`, with ids, until its stream ends.
-    pub(super) fn resumable(events: Arc<EventStream>, from: u64, over: &Arc<Connection>) -> Self {
+    pub(super) fn resumable(events: Arc<EventStream>, from: u64, over: &Arc<Accepted>) -> Self {
         Self { over: Arc::downgrade(over), ..Self::anywhere(events, from) }
     }
 
