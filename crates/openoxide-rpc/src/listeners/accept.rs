@@ -54,7 +54,12 @@ impl Socket {
 
     async fn accept(&self) -> io::Result<(Stream, Option<SocketAddr>)> {
         match self {
-            Self::Tcp(listener) => listener.accept().await.map(|(stream, peer)| (Stream::Tcp(stream), Some(peer))),
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                // Messages are small and somebody waits for each. Without it they are only slower.
+                let _ = stream.set_nodelay(true);
+                Ok((Stream::Tcp(stream), Some(peer)))
+            }
             Self::Unix(socket) => socket.accept().await.map(|stream| (Stream::Unix(stream), None)),
         }
     }

@@ -121,10 +121,10 @@ impl Refusal {
     }
 
     /// The response to a request that is refused before any message of it was looked at.
-    pub fn into_response(self: Box<Self>, header: Header) -> Response {
+    pub fn to_response(&self, header: Header) -> Response {
         let mut response = error_response(header, None, self.status, &self.error);
-        if let Some((name, value)) = self.header {
-            response.headers_mut().insert(name, value);
+        if let Some((name, value)) = &self.header {
+            response.headers_mut().insert(name.clone(), value.clone());
         }
         response
     }

@@ -190,7 +190,7 @@ struct Gate {
 async fn health(State(gate): State<Arc<Gate>>, parts: Parts) -> Response {
     match gate.guard.check_place(&parts) {
         Ok(()) => "ok\n".into_response(),
-        Err(refused) => refused.into_response(gate.header),
+        Err(refused) => refused.to_response(gate.header),
     }
 }
 
@@ -198,7 +198,7 @@ async fn readiness(State(gate): State<Arc<Gate>>, parts: Parts) -> Response {
     match gate.guard.check_place(&parts) {
         Ok(()) if *gate.stopping.borrow() => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
         Ok(()) => "ready\n".into_response(),
-        Err(refused) => refused.into_response(gate.header),
+        Err(refused) => refused.to_response(gate.header),
     }
 }
 
@@ -208,7 +208,7 @@ async fn upgrade(
     request: Request,
 ) -> Response {
     let header = gate.header;
-    begin(&gate, &connection, request).unwrap_or_else(|refused| refused.into_response(header))
+    begin(&gate, &connection, request).unwrap_or_else(|refused| refused.to_response(header))
 }
 
 /// Lets a client in. Its WebSocket is served by the task of its connection.

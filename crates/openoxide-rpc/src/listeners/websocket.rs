@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -244,18 +244,26 @@ impl Writer<'_> {
         let (mut read, mut is_asked) = (self.traffic.read(), false);
         loop {
             // Cancel-safe: lines stay queued until they are taken, and a tick that is lost comes again.
-            let sent = tokio::select! {
+            let batch = tokio::select! {
                 biased;
                 batch = self.out.next_batch() => match batch {
-                    Some(batch) => self.send_lines(batch).await,
+                    Some(batch) => Some(batch),
                     None => return End::Done,
                 },
-                _ = looks.tick() => {
+                _ = looks.tick() => None,
+            };
+            let began = Instant::now();
+            let sent = match batch {
+                Some(batch) => self.send_lines(batch).await,
+                None => {
                     let now = self.traffic.read();
                     let is_silent = now == read && !self.held.load(Ordering::Acquire);
                     read = now;
                     if is_silent && is_asked {
-                        return End::Lost(format!("nothing has come for {} s after a ping", self.keep_alive.as_secs_f64()));
+                        return End::Lost(format!(
+                            "nothing has come for {} s after a ping",
+                            self.keep_alive.as_secs_f64()
+                        ));
                     }
                     is_asked = is_silent;
                     match is_silent {
@@ -266,6 +274,10 @@ impl Writer<'_> {
             };
             if let Err(end) = sent {
                 return end;
+            }
+            // A client that is behind with reading has not seen the ping yet.
+            if began.elapsed() >= self.keep_alive / 4 {
+                looks.reset();
             }
         }
     }

@@ -169,6 +169,22 @@ async fn a_client_that_answers_pings_stays() {
 }
 
 #[tokio::test]
+async fn a_client_that_is_behind_with_reading_is_not_taken_for_silent() {
+    let keep_alive = Duration::from_millis(300);
+    let (_server, address) = websocket_server(ListenConfig { keep_alive, ..config() }).await;
+    let (mut behind, mut clock) = (connect(address).await, connect(address).await);
+    // More than the system takes, and less than a full queue.
+    behind.send(Message::text(request(1, "big", &json!([15 << 20])))).await.unwrap();
+    for _ in 0..3 {
+        let message = within("a ping", clock.next()).await.unwrap().unwrap();
+        assert!(matches!(message, Message::Ping(_)), "{message:?}");
+        clock.flush().await.unwrap();
+    }
+    assert_eq!(next(&mut behind).await["result"].as_str().unwrap().len(), 15 << 20);
+    assert_eq!(ask(&mut behind, 2, "echo", json!([])).await["id"], 2);
+}
+
+#[tokio::test]
 async fn a_client_that_closes_is_answered_no_more_and_nothing_stays_open() {
     let (mut server, address) = websocket_server(config()).await;
     let mut client = connect(address).await;

@@ -142,20 +142,20 @@ async fn readiness(State(door): State<Arc<Door>>) -> (StatusCode, &'static str) 
 /// Lets a request in and counts its connection for whoever sent it, or says why not.
 fn admit(door: &Door, connection: &Accepted, parts: &Parts) -> Result<Principal, Box<Response>> {
     headers::check_once(&parts.headers)?;
-    let caller = door.guard.admit(parts, connection.user(), connection.source()).map_err(refused)?;
-    connection.authenticate(&caller).map_err(|bound| refused(Refusal::too_many_connections(&bound)))?;
+    let caller = door.guard.admit(parts, connection.user(), connection.source()).map_err(|why| refused(&why))?;
+    connection.authenticate(&caller).map_err(|bound| refused(&Refusal::too_many_connections(&bound)))?;
     Ok(caller.into())
 }
 
 async fn take_options(State(door): State<Arc<Door>>, parts: Parts) -> Response {
     match door.guard.check_place(&parts) {
         Ok(()) => allow_origin(&door, StatusCode::NO_CONTENT.into_response(), &parts),
-        Err(why) => *refused(why),
+        Err(why) => *refused(&why),
     }
 }
 
-fn refused(why: Box<Refusal>) -> Box<Response> {
-    Box::new(why.into_response(Header::Present))
+fn refused(why: &Refusal) -> Box<Response> {
+    Box::new(why.to_response(Header::Present))
 }
 
 /// Lets the pages of an origin that was let in read the answer (CORS).
