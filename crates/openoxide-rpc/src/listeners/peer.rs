@@ -254,6 +254,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn only_the_own_user_is_served_and_only_where_the_kernel_tells_it_apart() {
+        for (owner, own, expected) in [
+            (Some(5), Some(5), PeerUser::Same),
+            (Some(0), Some(5), PeerUser::Other(0)),
+            (Some(5), None, PeerUser::Unknown),
+            (None, Some(5), PeerUser::Unknown),
+        ] {
+            assert_eq!(PeerUser::of(owner, own), expected);
+            assert_eq!(expected.why_not_served().is_none(), expected == PeerUser::Same);
+        }
+        assert!(PeerUser::Unasked.why_not_served().is_some());
+    }
+
     #[tokio::test]
     async fn many_who_ask_at_once_are_all_answered_also_where_some_go_away() {
         let users = PeerUsers::open();

@@ -216,7 +216,8 @@ fn end_of(error: Error) -> End {
         Error::Protocol(error) => {
             use tokio_tungstenite::tungstenite::error::ProtocolError::ResetWithoutClosingHandshake;
             match error {
-                ResetWithoutClosingHandshake => End::Lost("it was cut".to_owned()),
+                // As the end of input on other transports.
+                ResetWithoutClosingHandshake => End::Closed,
                 error => End::Refused(CloseCode::Protocol, error.to_string()),
             }
         }
