@@ -239,7 +239,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
         // Nothing removes the file of this one, as after a kill.
-        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        drop(StdListener::bind(&path).unwrap());
         assert!(path.exists());
         let socket = UnixSocket::bind(&path).await.unwrap();
         UnixStream::connect(&path).await.unwrap();
@@ -251,7 +251,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
         for _ in 0..20 {
-            drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+            drop(StdListener::bind(&path).unwrap());
             let beginning: Vec<_> = (0..8)
                 .map(|_| {
                     let path = path.clone();
@@ -266,6 +266,20 @@ mod tests {
             UnixStream::connect(&path).await.unwrap();
             serving[0].accept().await.unwrap();
         }
+    }
+
+    #[tokio::test]
+    async fn one_that_begins_waits_for_another_that_is_about_to_listen() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        drop(StdListener::bind(&path).unwrap());
+        let held = lock_directory(directory.path()).await.unwrap();
+        let mut beginning = Box::pin(UnixSocket::bind(&path));
+        assert!(futures_util::FutureExt::now_or_never(beginning.as_mut()).is_none(), "the path looks left, and is not");
+        std::fs::remove_file(&path).unwrap();
+        let _other = StdListener::bind(&path).unwrap();
+        drop(held);
+        assert!(beginning.await.err().unwrap().to_string().contains("serves"));
     }
 
     #[tokio::test]
