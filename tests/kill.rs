@@ -212,7 +212,9 @@ fn kill_within_a_patch_of_many_files_leaves_all_of_it_or_nothing() {
     let home = tempfile::tempdir().unwrap();
     for round in 0..patch_rounds() {
         let (work, mut server, call) = begin_patch(home.path());
-        await_ledger(home.path(), || false);
+        // It may be over before this looks.
+        let is_over = || work.path().join(format!("d/f{}", FILES - 1)).exists();
+        await_ledger(home.path(), is_over);
         pass_some_of_it(round);
         server.kill();
         server.expect_nothing_left();

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
-use crate::events::lock;
+use crate::mutex::lock;
 
 /// One limit and who holds how much of it. `K` names a party.
 #[derive(Debug)]

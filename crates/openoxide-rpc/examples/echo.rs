@@ -5,14 +5,14 @@ use std::io::{Error, Result};
 use std::time::Duration;
 
 use openoxide_rpc::listeners::{ListenConfig, UnixSocket, serve_lines, serve_websockets};
-use openoxide_rpc::{Envelope, Handler, Header, Responder, Route, RpcError, serve_over};
+use openoxide_rpc::{Envelope, Handler, Header, Responder, Responders, RpcError, serve_over};
 
 struct Echo;
 
 impl Handler for Echo {
-    fn handle(&mut self, message: Envelope, route: &Route) {
+    fn handle(&mut self, message: Envelope, responders: &Responders) {
         let Envelope::Request { id, method, params } = message else { return };
-        let responder = Responder::new(id, route.clone());
+        let responder = Responder::new(id, responders.clone());
         match method.as_str() {
             "echo" => responder.answer(Ok(&params)),
             other => responder.answer::<()>(Err(&RpcError::method_not_found(other))),

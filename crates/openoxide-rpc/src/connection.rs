@@ -1,4 +1,4 @@
-//! One connection whose messages are pulled, one by one, by whoever serves it. [`crate::serve`] pushes them to a handler.
+//! One connection whose messages are pulled, one by one, by the task that serves it. [`crate::serve`] pushes them to a handler.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::handler::next_message;
 use crate::lines::{self, Input};
 use crate::outgoing::Outgoing;
-use crate::responder::Route;
+use crate::responder::Responders;
 use crate::transport::{AbortOnDrop, Streams, Transport};
 use crate::{Envelope, Header};
 
@@ -21,7 +21,7 @@ pub struct Connection {
     input: mpsc::Receiver<Input>,
     /// A line that was read and waits for room in the queue.
     waiting: Option<Input>,
-    route: Route,
+    responders: Responders,
     carrier: AbortOnDrop,
 }
 
@@ -46,17 +46,17 @@ impl Connection {
         let out = Arc::new(Outgoing::new(header));
         let (lines, input) = lines::channel();
         let carrier = AbortOnDrop(tokio::spawn(transport.carry(lines, Arc::clone(&out), patience)));
-        Self { input, waiting: None, route: Route::line(out), carrier }
+        Self { input, waiting: None, responders: Responders::line(out), carrier }
     }
 
     /// The queue to the writer.
     pub fn out(&self) -> &Arc<Outgoing> {
-        self.route.out()
+        self.responders.out()
     }
 
     /// Where answers go, each on a line of its own.
-    pub fn route(&self) -> &Route {
-        &self.route
+    pub fn responders(&self) -> &Responders {
+        &self.responders
     }
 
     /// The next message; `None` at the end of input. What is no message is answered here and is never fatal. Cancel-safe.
@@ -73,7 +73,7 @@ impl Connection {
         tokio::select! {
             biased;
             _ = &mut self.carrier.0 => Err(lost()),
-            message = next_message(&mut self.input, &mut self.waiting, &self.route) => Ok(message),
+            message = next_message(&mut self.input, &mut self.waiting, &self.responders) => Ok(message),
         }
     }
 

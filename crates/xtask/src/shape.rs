@@ -23,7 +23,7 @@ const OPENINGS: [&str; 8] = [
     "rustix::fs::open",
 ];
 /// Core's own files, which no caller names.
-const OWN_FILES: [&str; 2] = ["crates/openoxide-core/src/rollout", "crates/openoxide-core/src/temporary/left.rs"];
+const OWN_FILES: [&str; 2] = ["crates/openoxide-core/src/store", "crates/openoxide-core/src/thread/temporary/left.rs"];
 
 /// What is wrong with the sources below `root`.
 ///
@@ -177,7 +177,7 @@ mod tests {
             "//! x\nfn f() {\n    std::fs::read_to_string(p);\n}\n#[cfg(test)]\nmod tests {\n    fs::read(p);\n}\n";
         let findings = judge_source("crates/openoxide-core/src/tools/a.rs", text);
         assert!(findings.len() == 1 && findings[0].contains("a.rs:3"), "{findings:?}");
-        assert!(judge_source("crates/openoxide-core/src/rollout/a.rs", text).is_empty());
+        assert!(judge_source("crates/openoxide-core/src/store/a.rs", text).is_empty());
         assert!(judge_source("crates/openoxide-cli/src/a.rs", text).is_empty());
     }
 }

@@ -12,12 +12,12 @@ use openoxide_sandbox::{Launcher, SandboxMode, Surroundings};
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 
 use super::support::Bench;
-use crate::diff::Before;
-use crate::directory::Reader;
-use crate::thread_state::ContextDue;
+use crate::tools::before::Before;
+use crate::tools::{PictureRoom, Reader, ToolCall, ToolHost as _};
 use crate::tools::{ToolEnv, TurnEnv};
-use crate::turn::step::ToolCall;
-use crate::{ApprovalPolicy, Thread, ThreadConfig, TurnId, context};
+use crate::turn::ContextDue;
+use crate::turn::context;
+use crate::{ApprovalPolicy, Thread, ThreadConfig, TurnId};
 
 const SECRET: &str = "SECRET-TOKEN";
 
@@ -75,11 +75,11 @@ impl House {
 
     fn env(&self) -> ToolEnv {
         let turn = TurnEnv {
-            thread: &self.thread,
+            host: Arc::clone(&self.thread) as Arc<dyn crate::tools::ToolHost>,
             turn_id: TurnId::new(),
             diff: &Arc::default(),
             starts: &Arc::default(),
-            pictures: &Arc::new(crate::turn::PictureRoom::new(1 << 20)),
+            pictures: &Arc::new(PictureRoom::new(1 << 20)),
         };
         ToolEnv::new(turn, "c".to_owned())
     }

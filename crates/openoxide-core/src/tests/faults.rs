@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use openoxide_llm::HistoryItem;
 
 use super::support::*;
-use crate::rollout::{Disk, RealDisk};
+use crate::store::{Disk, RealDisk};
 use crate::{
     ApprovalPolicy, CoreError, Decider, Decision, Event, JsonlStore, Op, Submitted, ThreadManager, ThreadStore,
     TurnStatus, TurnStatusRecord,

@@ -7,6 +7,7 @@ use openoxide_llm::{HistoryItem, ModelEvent, Role, Usage};
 
 use super::support::*;
 use crate::Decider;
+use crate::turn::TurnHost as _;
 use crate::{
     ApprovalPolicy, CoreError, Decision, Entrance, Exceeded, Interruption, Op, ThreadConfig, ThreadManager, TurnStatus,
 };
@@ -129,7 +130,7 @@ async fn a_thread_that_is_kept_in_memory_alone_expires_and_its_commands_end() {
     thread.prompt("one");
     thread.ended().await;
     let id = thread.thread.id();
-    let sessions = Arc::downgrade(&thread.thread.sessions);
+    let sessions = Arc::downgrade(&thread.thread.commands);
     drop(thread);
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert!(sessions.upgrade().is_none(), "the commands end with their registry");

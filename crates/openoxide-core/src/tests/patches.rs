@@ -10,8 +10,8 @@ use openoxide_llm::{HistoryItem, Role};
 use openoxide_sandbox::{SandboxMode, Workspace};
 
 use super::support::*;
-use crate::rollout::{RolloutItem, SessionMeta, TurnContext};
-use crate::undo::hash;
+use crate::store::hash;
+use crate::store::{RolloutItem, SessionMeta, TurnContext};
 use crate::{
     ApprovalPolicy, EventRecord, FileRecord, JsonlStore, PatchLedger, PatchNote, ThreadId, ThreadManager, ThreadStore,
     TurnId, TurnStatus,

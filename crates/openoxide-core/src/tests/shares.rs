@@ -6,6 +6,8 @@ use std::sync::Arc;
 use openoxide_sandbox::{Launcher, Surroundings};
 
 use super::support::*;
+use crate::tools::ToolHost as _;
+use crate::turn::TurnHost as _;
 use crate::{CoreError, JsonlStore, Op, ThreadConfig, ThreadStore as _, TurnStatus};
 
 fn thread_of(bench: &Bench, owner: &str) -> Watched {

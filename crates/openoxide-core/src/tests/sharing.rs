@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::support::*;
+use crate::turn::TurnHost as _;
 use crate::{
     ApprovalPolicy, CoreError, Entrance, JsonlStore, Op, Thread, ThreadId, ThreadManager, ThreadStore, TurnResult,
     TurnStatus,
@@ -152,7 +153,7 @@ async fn a_live_background_command_keeps_a_thread_in_use_and_is_named() {
     let error = turn(&there, id, "two", AT_ONCE).await.err().unwrap().to_string();
     assert!(error.contains("background command") && error.contains("later 9"), "{error}");
     // Not with its process, but with the command it is over.
-    let session = thread.thread.sessions.background(1).unwrap();
+    let session = thread.thread.commands.background(1).unwrap();
     session.command.terminate().await;
     let (result, _) = turn(&there, id, "two", Duration::from_secs(5)).await.unwrap();
     assert_eq!(result.content, "re: two");

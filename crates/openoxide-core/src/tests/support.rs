@@ -16,7 +16,8 @@ use openoxide_sandbox::{
 };
 use tokio::sync::Notify;
 
-use crate::runner::{Runner, Running};
+use crate::tools::runner::{CommandRunner, Running};
+use crate::turn::TurnHost as _;
 use crate::{
     ApprovalPolicy, ApprovalRequest, Attachment, Config, Event, EventReceiver, Op, Submitted, Thread, ThreadConfig,
     ThreadManager, TurnId, TurnResult,
@@ -144,7 +145,7 @@ pub(super) struct Pretend {
     pub(super) refuses: AtomicBool,
 }
 
-impl Runner for Pretend {
+impl CommandRunner for Pretend {
     fn probe(&self, _: &SandboxPolicy) -> Result<(), String> {
         match self.refuses.load(Ordering::SeqCst) {
             true => Err("nothing here can hold it".to_owned()),
@@ -288,7 +289,7 @@ impl Bench {
         let mut config = Config::new(cwd, "m".into(), Arc::clone(&model) as Arc<dyn Provider>, launcher);
         change(&mut config);
         let runner = Arc::new(Pretend::default());
-        let manager = ThreadManager::with_runner(config, Arc::clone(&runner) as Arc<dyn Runner>);
+        let manager = ThreadManager::with_runner(config, Arc::clone(&runner) as Arc<dyn CommandRunner>);
         Self { model, runner, manager, directory }
     }
 

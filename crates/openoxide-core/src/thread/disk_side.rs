@@ -8,13 +8,15 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::Thread;
-use crate::events::lock;
-use crate::kept_diffs::KeptDiffs;
-use crate::rollout::restore::{self, Restored};
-use crate::rollout::{Damage, EventRecord, Fate, Reading, RolloutItem, Stamp, ThreadStore, ThreadWriter, TurnContext};
-use crate::thread_state::{ContextDue, State};
-use crate::{CoreError, Event, Interruption, TurnId};
+use super::handle::Thread;
+use super::kept_diffs::KeptDiffs;
+use super::restore::{self, Restored};
+use super::state::State;
+use super::temporary::remove_temporary;
+use crate::mutex::lock;
+use crate::store::{Damage, EventRecord, Fate, Reading, RolloutItem, Stamp, ThreadStore, ThreadWriter};
+use crate::turn::ContextDue;
+use crate::{CoreError, Event, Interruption, Limits, ThreadId, TurnId};
 
 /// From one look for commands that are still alive to the next: short at first, since most are about to be gone.
 const COMMANDS_ROUND: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(200)];
@@ -74,12 +76,12 @@ impl Thread {
     }
 
     fn look(&self, store: &dyn ThreadStore, seen: Stamp) -> Result<Found, CoreError> {
-        let id = self.id;
+        let id = self.id();
         let writer = match store.claim(id) {
             Ok(writer) => writer,
             Err(error) if error.kind() == io::ErrorKind::NotFound => match store.fate(id) {
                 Fate::Deleted => {
-                    crate::remove_temporary(self.core.config.launcher.surroundings(), id);
+                    remove_temporary(self.core.config.launcher.surroundings(), id);
                     return Err(self.is_gone(CoreError::ThreadNotFound { id }));
                 }
                 Fate::Archived => return Err(self.is_gone(CoreError::ThreadArchived { id })),
@@ -98,8 +100,8 @@ impl Thread {
     /// The thread is no more, so memory does not keep it either.
     fn is_gone(&self, error: CoreError) -> CoreError {
         lock(&self.state).closed = Some(Interruption::ThreadClosed);
-        if let Some(manager) = self.manager.upgrade() {
-            manager.forget(self.id);
+        if let Some(registry) = self.registry.upgrade() {
+            registry.forget(self.id());
         }
         error
     }
@@ -109,7 +111,7 @@ impl Thread {
     fn agree(&self, mut writer: Box<dyn ThreadWriter>, reading: Reading) -> Result<(), CoreError> {
         let damage = reading.damage;
         let Some(mut disk) = restore::restore(reading.lines) else {
-            let kept = writer.begin_anew().map_err(|source| CoreError::Rollout { id: self.id, source })?;
+            let kept = writer.begin_anew().map_err(|source| CoreError::Rollout { id: self.id(), source })?;
             let why = match kept {
                 Some(path) => format!("its first line could not be read; what its file held is in {}", path.display()),
                 None => "its file was empty".to_owned(),
@@ -153,29 +155,8 @@ impl Thread {
         for line in state.beside_history(diffs).into_iter().chain(state.checkpoint(diffs)) {
             rollout.append(&line);
         }
-        tracing::warn!(thread = %self.id, why, "the rollout was written anew from memory");
+        tracing::warn!(thread = %self.id(), why, "the rollout was written anew from memory");
         state.warnings.push(format!("the rollout of this thread was written anew from memory, since {why}"));
-    }
-
-    /// Where the thread is kept; none where it is in memory alone.
-    pub(crate) fn store(&self) -> Option<Arc<dyn ThreadStore>> {
-        lock(&self.rollout).store()
-    }
-
-    /// Notes on disk what a turn begins with, then tells that it begins.
-    pub(crate) fn record_turn(&self, context: TurnContext) {
-        let turn_id = context.turn_id;
-        lock(&self.state).context = Some(context.clone());
-        self.record(&RolloutItem::TurnContext(context));
-        self.hub.emit(Event::TurnStarted { turn_id });
-        self.tell_warnings(turn_id);
-    }
-
-    /// Writes a line that is not history. Where that fails it waits, and the turn goes on.
-    pub(crate) fn record(&self, item: &RolloutItem) {
-        if !lock(&self.rollout).append(item) {
-            self.not_written(&mut lock(&self.state));
-        }
     }
 
     /// Tells that a line waits for the disk, once in a turn. What the line says must be in memory by now: where too many
@@ -208,7 +189,7 @@ impl Thread {
         if let Some(behind) = rollout.behind() {
             warnings.push(format!(
                 "this thread is no longer saved: its rollout cannot be written ({}). It goes on in memory, and what is missing \
-                 is written when that works again; check the free space and the permissions of the sessions directory",
+                 is written when that works again; check the free space and the permissions of the commands directory",
                 behind.why
             ));
         }
@@ -216,7 +197,7 @@ impl Thread {
     }
 
     /// Tells what was noted for the turn that begins.
-    fn tell_warnings(&self, turn_id: TurnId) {
+    pub(super) fn tell_warnings(&self, turn_id: TurnId) {
         let mut state = lock(&self.state);
         for message in std::mem::take(&mut state.warnings) {
             state.turn_warnings.push(message.clone());
@@ -229,13 +210,13 @@ impl Thread {
         if state.running.is_some() || !state.queue.is_empty() || state.claims > 0 {
             return;
         }
-        let commands = self.sessions.alive();
+        let commands = self.commands.alive();
         let mut rollout = lock(&self.rollout);
         if commands.is_empty() {
             if let Some(syncer) = rollout.close()
                 && tokio::runtime::Handle::try_current().is_ok()
             {
-                self.core.sync.push(self.id, syncer);
+                self.core.sync.push(self.id(), syncer);
             }
         } else {
             rollout.set_commands(commands);
@@ -255,7 +236,7 @@ impl Thread {
                 tokio::time::sleep(round).await;
                 round = (round * 2).min(COMMANDS_ROUND[1]);
                 let Some(thread) = this.upgrade() else { return };
-                if thread.sessions.alive().is_empty() {
+                if thread.commands.alive().is_empty() {
                     let mut state = lock(&thread.state);
                     state.watches_commands = false;
                     lock(&thread.rollout).set_commands(Vec::new());
@@ -284,7 +265,7 @@ impl Thread {
     pub(crate) fn is_current(&self) -> bool {
         let rollout = lock(&self.rollout);
         rollout.is_writable()
-            || rollout.elsewhere().is_none_or(|(store, seen)| store.stamp(self.id).is_ok_and(|stamp| stamp == seen))
+            || rollout.elsewhere().is_none_or(|(store, seen)| store.stamp(self.id()).is_ok_and(|stamp| stamp == seen))
     }
 }
 
@@ -329,7 +310,7 @@ pub(crate) fn damage_sentence(damage: &[Damage]) -> Option<String> {
 }
 
 /// Why a thread could not be claimed.
-pub(crate) fn failure(store: &dyn ThreadStore, id: crate::ThreadId, source: io::Error) -> CoreError {
+pub(crate) fn failure(store: &dyn ThreadStore, id: ThreadId, source: io::Error) -> CoreError {
     match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::InvalidInput => match store.fate(id) {
             Fate::Archived => CoreError::ThreadArchived { id },
@@ -341,7 +322,7 @@ pub(crate) fn failure(store: &dyn ThreadStore, id: crate::ThreadId, source: io::
 }
 
 /// Why a thread could not be read.
-pub(crate) fn unreadable(id: crate::ThreadId, stamp: Stamp, limits: &crate::Limits, source: io::Error) -> CoreError {
+pub(crate) fn unreadable(id: ThreadId, stamp: Stamp, limits: &Limits, source: io::Error) -> CoreError {
     match source.kind() {
         io::ErrorKind::FileTooLarge => {
             CoreError::ThreadTooLarge { id, bytes: stamp.length, max: limits.max_load_bytes }

@@ -1,11 +1,11 @@
 //! What a thread takes of memory, as it is counted for its owner: its place among the threads, and the bytes of its history.
 //! Both go back when the thread is dropped. Which threads leave for it is the manager's to decide.
 
-use super::Thread;
+use super::handle::Thread;
 use crate::Held;
-use crate::events::lock;
-use crate::thread_manager::Owner;
-use crate::turn::bytes_of;
+use crate::api::Owner;
+use crate::mutex::lock;
+use crate::turn::{TurnHost as _, bytes_of};
 
 impl Thread {
     /// Keeps its place among the threads in memory for as long as it is there.
@@ -17,10 +17,10 @@ impl Thread {
     /// Counts what its history takes by now. Threads that are idle leave memory where there is no room for it.
     pub(crate) fn count_history(&self) {
         let bytes = self.history().iter().map(|item| bytes_of(item)).sum();
-        let Some(manager) = self.manager.upgrade() else { return };
+        let Some(registry) = self.registry.upgrade() else { return };
         // What it had goes first, so that it never counts twice.
         *lock(&self.room) = None;
-        let room = manager.room_for_history(&self.config.owner, bytes);
+        let room = registry.room_for_history(&self.config().owner, bytes);
         *lock(&self.room) = room;
     }
 }

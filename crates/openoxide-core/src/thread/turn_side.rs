@@ -6,41 +6,17 @@ use openoxide_llm::{HistoryItem, Usage};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::Thread;
-use crate::approvals::{self, RememberedApproval};
-use crate::events::lock;
-use crate::rollout::{EventRecord, RolloutItem};
-use crate::thread_state::{ContextDue, History, Pending, Running, Settled, State, TurnControl};
+use super::handle::Thread;
+use super::state::{Pending, Running, Settled, State};
+use crate::mutex::lock;
+use crate::rules::approvals;
+use crate::store::{EventRecord, RolloutItem, TurnContext};
+use crate::tools::{ToolHost as _, Toolbox, without_oldest_pictures};
+use crate::turn::{Carried, ContextDue, History, StartedTurn, TurnHost, TurnStart, estimate};
 use crate::{
-    ApprovalId, ApprovalRequest, CoreError, Decider, Decision, DenialReason, Event, Submitted, TurnId, TurnResult,
-    TurnStatus,
+    ApprovalId, ApprovalRequest, CoreError, Decider, Decision, DenialReason, Event, RememberedApproval, Submitted,
+    TurnResult, TurnStatus,
 };
-
-/// A turn that has just begun, for its driver.
-pub(crate) struct StartedTurn {
-    pub(crate) turn_id: TurnId,
-    pub(crate) text: String,
-    pub(crate) started: Instant,
-    pub(crate) control: Arc<TurnControl>,
-    /// Who asked, as far as traces tell.
-    pub(crate) caller: tracing::Span,
-}
-
-/// What the driver needs of the state as a turn begins.
-pub(crate) struct TurnStart {
-    pub(crate) context_due: ContextDue,
-    pub(crate) remembered: approvals::Remembered,
-    pub(crate) next_item_id: u64,
-    /// Tokens of the history, as far as that is known.
-    pub(crate) context_tokens: u64,
-}
-
-/// What one turn leaves to the next.
-pub(crate) struct Carried {
-    pub(crate) remembered: approvals::Remembered,
-    pub(crate) next_item_id: u64,
-    pub(crate) context_tokens: u64,
-}
 
 /// The steering text of a turn, out of it.
 fn taken(running: &mut Running) -> Vec<String> {
@@ -53,7 +29,7 @@ impl Thread {
         let mut state = lock(&self.state);
         // After a fork or a restart nobody has counted.
         let context_tokens = match state.context_tokens {
-            0 => crate::turn::estimate(&state.history),
+            0 => estimate(&state.history),
             known => known,
         };
         TurnStart {
@@ -71,16 +47,6 @@ impl Thread {
         usage
     }
 
-    /// Notes that the model has been told what was due.
-    pub(crate) fn context_sent(&self) {
-        lock(&self.state).context_due = ContextDue::Nothing;
-    }
-
-    /// The history as it stands.
-    pub(crate) fn history(&self) -> History {
-        Arc::clone(&lock(&self.state).history)
-    }
-
     /// The history of the turns that have ended.
     pub(crate) fn finished_history(&self) -> History {
         let state = lock(&self.state);
@@ -94,94 +60,6 @@ impl Thread {
     /// Index of the first history item of the turn under way.
     pub(crate) fn turn_begin(&self) -> usize {
         lock(&self.state).finished_len
-    }
-
-    /// Writes an item to the rollout, then adds it to the history.
-    pub(crate) fn append(&self, item: HistoryItem) {
-        let item = Arc::new(item);
-        let is_written = lock(&self.rollout).append(&RolloutItem::ResponseItem(Arc::clone(&item)));
-        let mut state = lock(&self.state);
-        Arc::make_mut(&mut state.history).push(item);
-        if !is_written {
-            self.not_written(&mut state);
-        }
-    }
-
-    /// Lets text take the place of the oldest pictures, where the history holds too many bytes of them.
-    pub(crate) fn bound_pictures(&self) {
-        let max = self.core.config.limits.max_picture_bytes;
-        if let Some(items) = crate::turn::without_oldest_pictures(&self.history(), max) {
-            // Item for item, so what belongs to ended turns stays the same.
-            let finished_len = lock(&self.state).finished_len;
-            self.replace_history(items);
-            lock(&self.state).finished_len = finished_len;
-        }
-    }
-
-    /// Lets another history take the place of this one.
-    pub(crate) fn replace_history(&self, items: Vec<Arc<HistoryItem>>) {
-        let checkpoint = lock(&self.state).checkpoint(&self.core.kept_diffs);
-        let is_written = {
-            let mut rollout = lock(&self.rollout);
-            let has_checkpoint = checkpoint.is_none_or(|checkpoint| rollout.append(&checkpoint));
-            rollout.append(&RolloutItem::Compacted(items.clone())) && has_checkpoint
-        };
-        let mut state = lock(&self.state);
-        // It holds what the turn under way has done so far, in the summary's words.
-        state.finished_len = items.len();
-        state.history = Arc::new(items);
-        if !is_written {
-            self.not_written(&mut state);
-        }
-    }
-
-    /// Notes what was approved for the rest of the thread.
-    pub(crate) fn grant(&self, approval: RememberedApproval) {
-        let is_written =
-            lock(&self.rollout).append(&RolloutItem::EventMsg(EventRecord::Remembered { approval: approval.clone() }));
-        let mut state = lock(&self.state);
-        state.granted.push(approval);
-        if !is_written {
-            self.not_written(&mut state);
-        }
-    }
-
-    /// Steering text that came since the last call and was not taken back.
-    pub(crate) fn take_steers(&self) -> Vec<String> {
-        lock(&self.state).running.as_mut().map(taken).unwrap_or_default()
-    }
-
-    /// Decides that the turn under way ends, so that nothing steers or interrupts it any more, and returns steering
-    /// text that was not taken yet. With such text a turn that would be complete goes on instead: nothing is decided.
-    pub(crate) fn seal(&self, status: TurnStatus) -> Vec<String> {
-        let mut state = lock(&self.state);
-        let Some(running) = &mut state.running else { return Vec::new() };
-        running.sealed = status != TurnStatus::Completed || running.steers.is_empty();
-        taken(running)
-    }
-
-    /// Puts questions. Whoever hears of the first finds all of them pending. Each receiver gets its decision, or is
-    /// closed with the turn.
-    pub(crate) fn ask(&self, requests: Vec<ApprovalRequest>) -> Vec<oneshot::Receiver<(Decision, Decider)>> {
-        let requests: Vec<_> = requests.into_iter().map(Arc::new).collect();
-        let mut state = lock(&self.state);
-        let mut decisions = Vec::with_capacity(requests.len());
-        for request in &requests {
-            let (answer, decision) = oneshot::channel();
-            state.pending.push(Pending { request: Arc::clone(request), answer });
-            decisions.push(decision);
-        }
-        for request in requests {
-            self.hub.emit(Event::ApprovalRequested { turn_id: request.turn_id, request });
-        }
-        decisions
-    }
-
-    /// Settles a question that nobody answered in time, unless it was settled just before.
-    pub(crate) fn time_out(&self, id: ApprovalId) {
-        let decision = Decision::Deny { reason: DenialReason::TimedOut, note: None };
-        // It was settled at the same moment where there is none.
-        drop(self.settle(&mut lock(&self.state), id, decision, &Decider::TimeOut));
     }
 
     /// Settles a question, without waiting for the disk: whoever decides may be a task that everybody waits for. That it
@@ -205,24 +83,6 @@ impl Thread {
         Ok(Submitted::Done)
     }
 
-    /// Writes what was settled since the last call, and then tells it. For the turn's own task.
-    pub(crate) fn write_settled(&self) {
-        let settled = std::mem::take(&mut lock(&self.state).settled);
-        for Settled { request, decision, by } in settled {
-            let is_written = lock(&self.rollout).append(&RolloutItem::EventMsg(EventRecord::ApprovalDecided {
-                turn_id: request.turn_id,
-                id: request.id,
-                what: approvals::describe(&request.action),
-                decision: approvals::decision_word(&decision),
-                by: by.to_string(),
-            }));
-            if !is_written {
-                self.not_written(&mut lock(&self.state));
-            }
-            self.hub.emit(Event::ApprovalSettled { turn_id: request.turn_id, id: request.id });
-        }
-    }
-
     /// Records and announces the end of the turn under way, and begins the next one, which is returned.
     pub(crate) fn finish_turn(
         self: &Arc<Self>,
@@ -244,13 +104,13 @@ impl Thread {
             let at = rollout.length();
             let is_written = rollout.append(&RolloutItem::EventMsg(EventRecord::turn_ended(&result)));
             if let Some(disk_use) = self.core.disk_use.as_ref().filter(|_| rollout.is_begun()) {
-                disk_use.note(self.id, &self.config.owner, rollout.length());
+                disk_use.note(self.id(), &self.config().owner, rollout.length());
             }
             (rollout.is_begun(), is_written, at)
         };
         let is_new = lock(&self.state).results.is_empty();
         if is_kept {
-            self.core.changes.tell(self.id, self.config.owner.clone(), is_new);
+            self.core.changes.tell(self.id(), self.config().owner.clone(), is_new);
         }
         let mut state = lock(&self.state);
         let state = &mut *state;
@@ -279,7 +139,7 @@ impl Thread {
         let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
         let mut state = lock(&self.state);
         let result = Arc::new(TurnResult {
-            thread_id: self.id,
+            thread_id: self.id(),
             turn_id: turn.turn_id,
             status: TurnStatus::Failed,
             content: format!("{error}{hint}"),
@@ -310,9 +170,9 @@ impl Thread {
             if is_abandoned
                 && is_first
                 && is_kept
-                && let Some(manager) = self.manager.upgrade()
+                && let Some(registry) = self.registry.upgrade()
             {
-                manager.forget(self.id);
+                registry.forget(self.id());
             }
             if state.closed.is_some() {
                 self.hub.close();
@@ -326,7 +186,136 @@ impl Thread {
     pub(crate) fn sync_later(&self) {
         let syncer = lock(&self.rollout).syncer();
         if let Some(syncer) = syncer {
-            self.core.sync.push(self.id, syncer);
+            self.core.sync.push(self.id(), syncer);
+        }
+    }
+}
+
+impl TurnHost for Thread {
+    fn toolbox(&self) -> &Toolbox {
+        self.core.tools(self.config())
+    }
+
+    fn compact_at(&self) -> Option<u64> {
+        self.core.compact_at(&self.config().model)
+    }
+
+    fn directory_id(&self) -> &str {
+        self.directory().id().as_str()
+    }
+
+    fn take_remade(&self) -> bool {
+        self.directory().take_remade()
+    }
+
+    fn record_turn(&self, context: TurnContext) {
+        let turn_id = context.turn_id;
+        lock(&self.state).context = Some(context.clone());
+        self.record(&RolloutItem::TurnContext(context));
+        self.hub.emit(Event::TurnStarted { turn_id });
+        self.tell_warnings(turn_id);
+    }
+
+    fn append(&self, item: HistoryItem) {
+        let item = Arc::new(item);
+        let is_written = lock(&self.rollout).append(&RolloutItem::ResponseItem(Arc::clone(&item)));
+        let mut state = lock(&self.state);
+        Arc::make_mut(&mut state.history).push(item);
+        if !is_written {
+            self.not_written(&mut state);
+        }
+    }
+
+    fn history(&self) -> History {
+        Arc::clone(&lock(&self.state).history)
+    }
+
+    fn replace_history(&self, items: Vec<Arc<HistoryItem>>) {
+        let checkpoint = lock(&self.state).checkpoint(&self.core.kept_diffs);
+        let is_written = {
+            let mut rollout = lock(&self.rollout);
+            let has_checkpoint = checkpoint.is_none_or(|checkpoint| rollout.append(&checkpoint));
+            rollout.append(&RolloutItem::Compacted(items.clone())) && has_checkpoint
+        };
+        let mut state = lock(&self.state);
+        // It holds what the turn under way has done so far, in the summary's words.
+        state.finished_len = items.len();
+        state.history = Arc::new(items);
+        if !is_written {
+            self.not_written(&mut state);
+        }
+    }
+
+    fn bound_pictures(&self) {
+        let max = self.core.config.limits.max_picture_bytes;
+        if let Some(items) = without_oldest_pictures(&self.history(), max) {
+            // Item for item, so what belongs to ended turns stays the same.
+            let finished_len = lock(&self.state).finished_len;
+            self.replace_history(items);
+            lock(&self.state).finished_len = finished_len;
+        }
+    }
+
+    fn context_sent(&self) {
+        lock(&self.state).context_due = ContextDue::Nothing;
+    }
+
+    fn take_steers(&self) -> Vec<String> {
+        lock(&self.state).running.as_mut().map(taken).unwrap_or_default()
+    }
+
+    fn seal(&self, status: TurnStatus) -> Vec<String> {
+        let mut state = lock(&self.state);
+        let Some(running) = &mut state.running else { return Vec::new() };
+        running.sealed = status != TurnStatus::Completed || running.steers.is_empty();
+        taken(running)
+    }
+
+    fn grant(&self, approval: RememberedApproval) {
+        let is_written =
+            lock(&self.rollout).append(&RolloutItem::EventMsg(EventRecord::Remembered { approval: approval.clone() }));
+        let mut state = lock(&self.state);
+        state.granted.push(approval);
+        if !is_written {
+            self.not_written(&mut state);
+        }
+    }
+
+    fn ask(&self, requests: Vec<ApprovalRequest>) -> Vec<oneshot::Receiver<(Decision, Decider)>> {
+        let requests: Vec<_> = requests.into_iter().map(Arc::new).collect();
+        let mut state = lock(&self.state);
+        let mut decisions = Vec::with_capacity(requests.len());
+        for request in &requests {
+            let (answer, decision) = oneshot::channel();
+            state.pending.push(Pending { request: Arc::clone(request), answer });
+            decisions.push(decision);
+        }
+        for request in requests {
+            self.hub.emit(Event::ApprovalRequested { turn_id: request.turn_id, request });
+        }
+        decisions
+    }
+
+    fn time_out(&self, id: ApprovalId) {
+        let decision = Decision::Deny { reason: DenialReason::TimedOut, note: None };
+        // It was settled at the same moment where there is none.
+        drop(self.settle(&mut lock(&self.state), id, decision, &Decider::TimeOut));
+    }
+
+    fn write_settled(&self) {
+        let settled = std::mem::take(&mut lock(&self.state).settled);
+        for Settled { request, decision, by } in settled {
+            let is_written = lock(&self.rollout).append(&RolloutItem::EventMsg(EventRecord::ApprovalDecided {
+                turn_id: request.turn_id,
+                id: request.id,
+                what: approvals::describe(&request.action),
+                decision: approvals::decision_word(&decision),
+                by: by.to_string(),
+            }));
+            if !is_written {
+                self.not_written(&mut lock(&self.state));
+            }
+            self.hub.emit(Event::ApprovalSettled { turn_id: request.turn_id, id: request.id });
         }
     }
 }

@@ -11,13 +11,13 @@ use openoxide_sandbox::Confinement;
 
 use super::args::Args;
 use super::env::Files;
+use super::host::Reader;
+use super::turn_diff::{TurnDiff, relative};
+use super::{CallOutcome, Prepared, ToolCall};
 use super::{PreparedCall, ToolAccess, ToolEnv};
-use crate::approvals::Question;
-use crate::diff::{TurnDiff, relative};
-use crate::directory::Reader;
-use crate::events::lock;
-use crate::rollout::{EventRecord, PatchLedger, RolloutItem};
-use crate::turn::step::{CallOutcome, Prepared, ToolCall};
+use crate::mutex::lock;
+use crate::rules::approvals::Question;
+use crate::store::{EventRecord, PatchLedger, RolloutItem};
 use crate::{ApprovalAction, FileChange, FileChangeKind, ItemStatus, TurnItemKind};
 
 /// Its name.
@@ -37,7 +37,7 @@ fn spec() -> ToolSpec {
 /// See the module.
 pub(super) struct Tool;
 
-impl super::Tool for Tool {
+impl super::tool::Tool for Tool {
     fn spec(&self) -> ToolSpec {
         spec()
     }

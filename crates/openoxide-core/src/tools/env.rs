@@ -9,22 +9,23 @@ use futures_util::future::BoxFuture;
 use openoxide_sandbox::{CommandSpec, Confinement, SandboxMode, SandboxPolicy, Workspace};
 use tokio::sync::OwnedMutexGuard;
 
+use super::before::Before;
+use super::blocking::{NoAnswer, blocking};
+use super::commands::Commands;
+use super::files::FileView;
+use super::host::{Reader, ToolHost};
 use super::output::{self, StopFlag};
-use super::reading::{self, NoAnswer};
-use crate::diff::{Before, TurnDiff};
-use crate::directory::Reader;
-use crate::events::lock;
-use crate::files::FileView;
-use crate::rollout::{PatchLedger, PatchNote, RolloutItem};
-use crate::runner::Running;
-use crate::sessions::Sessions;
-use crate::turn::PictureRoom;
-use crate::{ApprovalPolicy, CoreError, Event, ItemStatus, Thread, TurnId, TurnItemKind};
+use super::pictures::PictureRoom;
+use super::runner::Running;
+use super::turn_diff::TurnDiff;
+use crate::mutex::lock;
+use crate::store::{PatchLedger, PatchNote, RolloutItem};
+use crate::{ApprovalPolicy, CoreError, Event, ItemStatus, TurnId, TurnItemKind};
 
 /// See the module.
 #[derive(Clone)]
 pub(crate) struct ToolEnv {
-    thread: Arc<Thread>,
+    host: Arc<dyn ToolHost>,
     turn_id: TurnId,
     call_id: String,
     diff: Arc<Mutex<TurnDiff>>,
@@ -35,7 +36,7 @@ pub(crate) struct ToolEnv {
 
 /// What the calls of one turn share.
 pub(crate) struct TurnEnv<'a> {
-    pub(crate) thread: &'a Arc<Thread>,
+    pub(crate) host: Arc<dyn ToolHost>,
     pub(crate) turn_id: TurnId,
     pub(crate) diff: &'a Arc<Mutex<TurnDiff>>,
     /// See [`ToolEnv::turn_to_start`].
@@ -61,7 +62,7 @@ impl ToolEnv {
     /// The environment of one call.
     pub(crate) fn new(turn: TurnEnv<'_>, call_id: String) -> Self {
         Self {
-            thread: Arc::clone(turn.thread),
+            host: turn.host,
             turn_id: turn.turn_id,
             call_id,
             diff: Arc::clone(turn.diff),
@@ -82,7 +83,7 @@ impl ToolEnv {
 
     /// The thread's directory.
     pub(super) fn cwd(&self) -> &Path {
-        &self.thread.config().cwd
+        &self.host.config().cwd
     }
 
     /// A path of the model's, absolute and without a slash at its end.
@@ -92,23 +93,23 @@ impl ToolEnv {
 
     /// How the thread's commands are confined.
     pub(super) fn sandbox(&self) -> SandboxMode {
-        self.thread.config().sandbox
+        self.host.config().sandbox
     }
 
     /// When a person is asked.
     pub(super) fn approval_policy(&self) -> ApprovalPolicy {
-        self.thread.config().approval_policy
+        self.host.config().approval_policy
     }
 
     /// The shell that reads command lines.
     pub(super) fn shell(&self) -> &str {
-        self.thread.core.shell.name()
+        self.host.shell().name()
     }
 
     /// The most bytes of one output that the model is given.
     pub(super) fn output_limit(&self) -> usize {
-        let own = self.thread.config().tool_output_token_limit;
-        output::bytes_of(own.unwrap_or(self.thread.core.config.tool_output_token_limit))
+        let own = self.host.config().tool_output_token_limit;
+        output::bytes_of(own.unwrap_or(self.host.process_config().tool_output_token_limit))
     }
 
     /// What the turn has changed so far.
@@ -123,7 +124,7 @@ impl ToolEnv {
 
     /// Tells more output of an item.
     pub(super) fn emit_delta(&self, item_id: u64, delta: String) {
-        self.thread.hub.emit(Event::ItemDelta { turn_id: self.turn_id, item_id, delta });
+        self.host.emit(Event::ItemDelta { turn_id: self.turn_id, item_id, delta });
     }
 
     /// The item of a tool that has no kind of its own.
@@ -133,16 +134,16 @@ impl ToolEnv {
 
     /// The thread's files, for work that may block.
     pub(super) fn files(&self) -> Files {
-        Files(Arc::clone(&self.thread))
+        Files(Arc::clone(&self.host))
     }
 
-    /// Runs work that blocks on the disk; see [`reading::blocking`].
+    /// Runs work that blocks on the disk; see [`blocking`].
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Files, &StopFlag) -> T + Send + 'static,
     ) -> Result<T, NoAnswer> {
         let files = self.files();
-        reading::blocking(&self.thread, move |stop| work(&files, stop)).await
+        blocking(self.host.reads(), &self.host.config().owner, move |stop| work(&files, stop)).await
     }
 
     /// The turn of a call to have its command made ready; the next one waits until this is dropped.
@@ -164,35 +165,35 @@ impl ToolEnv {
 
     /// What a command of the thread may touch.
     pub(super) fn command_mode(&self, escalated: bool) -> SandboxMode {
-        if escalated { SandboxMode::DangerFullAccess } else { self.thread.sandbox_policy().mode }
+        if escalated { SandboxMode::DangerFullAccess } else { self.host.sandbox_policy().mode }
     }
 
     /// Starts a command. It is on its way when this returns; the future is ready when it runs, or says why it does not.
     pub(super) fn spawn(&self, wanted: WantedCommand) -> BoxFuture<'static, Result<Arc<dyn Running>, String>> {
         let WantedCommand { argv, cwd, tty, escalated, temporary, output_limit } = wanted;
-        let mut env = self.thread.core.config.child_env.clone();
+        let mut env = self.host.process_config().child_env.clone();
         env.extend(temporary.clone().map(|path| (OsString::from("TMPDIR"), path.into_os_string())));
-        let policy = if escalated { SandboxPolicy::full_access() } else { self.thread.sandbox_policy() };
-        self.thread.core.runner.spawn(CommandSpec {
+        let policy = if escalated { SandboxPolicy::full_access() } else { self.host.sandbox_policy() };
+        self.host.command_runner().spawn(CommandSpec {
             argv,
             cwd,
             env,
             tty,
             policy: SandboxPolicy { temporary, ..policy },
             output_limit,
-            thread_marker: Some(self.thread.id().to_string()),
+            thread_marker: Some(self.host.thread_id().to_string()),
         })
     }
 
     /// The commands of the thread that are alive.
-    pub(super) fn commands(&self) -> &Arc<Sessions> {
-        &self.thread.sessions
+    pub(super) fn commands(&self) -> &Arc<Commands> {
+        self.host.commands()
     }
 }
 
 /// The files of a thread. Everything here blocks on the disk.
 #[derive(Clone)]
-pub(super) struct Files(Arc<Thread>);
+pub(super) struct Files(Arc<dyn ToolHost>);
 
 impl Files {
     /// The thread's directory, the same as ever and within what is allowed; held for as long as the handle is.
@@ -229,7 +230,7 @@ impl Files {
     /// the rollout once the patch counts.
     pub(super) fn begin_ledger(&self, line: RolloutItem) -> Option<PatchLedger> {
         let store = self.0.store()?;
-        let id = self.0.id();
+        let id = self.0.thread_id();
         let begun = self.hold_directory().map_err(std::io::Error::other).and_then(|workspace| {
             let (directory, directory_id) = (workspace.path().to_owned(), workspace.id().as_str().to_owned());
             store.ledger(id, &PatchNote { directory, directory_id, line })

@@ -13,13 +13,13 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::args::Args;
+use super::blocking::NoAnswer;
 use super::env::{Files, WantedCommand};
 use super::output::{Capture, StopFlag, bytes_of, truncate};
-use super::reading::NoAnswer;
+use super::runner::Running;
+use super::{CallOutcome, Prepared, ToolCall};
 use super::{PreparedCall, ToolAccess, ToolEnv, apply_patch};
-use crate::approvals::Question;
-use crate::runner::Running;
-use crate::turn::step::{CallOutcome, Prepared, ToolCall};
+use crate::rules::approvals::Question;
 use crate::{ApprovalAction, ApprovalPolicy, CoreError, ItemStatus, Request, RuleDecision, TurnItemKind, decide};
 
 /// Its name.
@@ -60,7 +60,7 @@ fn spec() -> ToolSpec {
 /// See the module.
 pub(super) struct Tool;
 
-impl super::Tool for Tool {
+impl super::tool::Tool for Tool {
     fn spec(&self) -> ToolSpec {
         spec()
     }

@@ -11,14 +11,15 @@ use openoxide_display::quote_path;
 use openoxide_llm::ToolSpec;
 use serde_json::json;
 
+use super::ToolCall;
 use super::args::Args;
+use super::blocking;
+use super::files::walk::{Choice, Walk};
+use super::files::{FileView, Opened, OpenedDirectory, OpenedFile, repository};
 use super::output::StopFlag;
 use super::reading::{self, ReadingCall};
+use super::turn_diff::relative;
 use super::{PreparedCall, ToolAccess, ToolEnv};
-use crate::diff::relative;
-use crate::files::walk::{Choice, Walk};
-use crate::files::{FileView, Opened, OpenedDirectory, OpenedFile, repository};
-use crate::turn::step::ToolCall;
 
 /// Its name.
 const NAME: &str = "grep";
@@ -57,7 +58,7 @@ fn spec() -> ToolSpec {
 /// See the module.
 pub(super) struct Tool;
 
-impl super::Tool for Tool {
+impl super::tool::Tool for Tool {
     fn spec(&self) -> ToolSpec {
         spec()
     }
@@ -221,7 +222,7 @@ impl<'a> Search<'a> {
         self.name("not searched, because it cannot be read or has a line of more than 16 MiB", &passed_over);
         let Self { mut text, notes, found, grep, stop, .. } = self;
         if stop.is_late() {
-            let seconds = reading::READ_LIMIT.as_secs();
+            let seconds = blocking::READ_LIMIT.as_secs();
             text.push_str(&format!("[stopped after {seconds} s, before all was searched; narrow the path]\n"));
         } else if found == 0 {
             text.push_str("[no line matches]\n");

@@ -6,12 +6,13 @@ use openoxide_display::quote_path;
 use openoxide_llm::ToolSpec;
 use serde_json::json;
 
+use super::ToolCall;
 use super::args::Args;
+use super::blocking;
+use super::files::{EntryKind, FileView, OpenError, Opened, OpenedDirectory};
 use super::output::StopFlag;
 use super::reading::{self, ReadingCall};
 use super::{PreparedCall, ToolAccess, ToolEnv};
-use crate::files::{EntryKind, FileView, OpenError, Opened, OpenedDirectory};
-use crate::turn::step::ToolCall;
 
 /// Its name.
 const NAME: &str = "list_dir";
@@ -41,7 +42,7 @@ fn spec() -> ToolSpec {
 /// See the module.
 pub(super) struct Tool;
 
-impl super::Tool for Tool {
+impl super::tool::Tool for Tool {
     fn spec(&self) -> ToolSpec {
         spec()
     }
@@ -87,7 +88,7 @@ impl ReadingCall for ListDir {
         let mut text = listing.text;
         if !is_whole {
             text.push_str(&match stop.is_late() {
-                true => format!("[stopped after {} s]\n", reading::READ_LIMIT.as_secs()),
+                true => format!("[stopped after {} s]\n", blocking::READ_LIMIT.as_secs()),
                 false => {
                     format!("[only the first {} entries; list a deeper directory for the rest]\n", self.max_entries)
                 }

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use openoxide_llm::ToolSpec;
 use serde_json::json;
 
+use super::ToolCall;
 use super::args::Args;
+use super::files::{FileView, OpenError};
 use super::output::StopFlag;
 use super::reading::{ReadingCall, refusal};
 use super::{PreparedCall, ToolAccess, ToolEnv};
-use crate::files::{FileView, OpenError};
-use crate::turn::step::ToolCall;
 
 /// Its name.
 const NAME: &str = "read_file";
@@ -43,7 +43,7 @@ fn spec() -> ToolSpec {
 /// See the module.
 pub(super) struct Tool;
 
-impl super::Tool for Tool {
+impl super::tool::Tool for Tool {
     fn spec(&self) -> ToolSpec {
         spec()
     }

@@ -8,9 +8,9 @@ use openoxide_llm::ToolSpec;
 use serde_json::json;
 
 use super::args::Args;
+use super::{CallOutcome, Prepared, ToolCall};
 use super::{PreparedCall, ToolAccess, ToolEnv};
-use crate::approvals::Question;
-use crate::turn::step::{CallOutcome, Prepared, ToolCall};
+use crate::rules::approvals::Question;
 use crate::{ApprovalAction, ItemStatus, UserQuestion};
 
 /// Its name.
@@ -70,7 +70,7 @@ fn spec() -> ToolSpec {
 /// See the module.
 pub(super) struct Tool;
 
-impl super::Tool for Tool {
+impl super::tool::Tool for Tool {
     fn spec(&self) -> ToolSpec {
         spec()
     }

@@ -5,9 +5,10 @@ use futures_util::future::BoxFuture;
 use openoxide_llm::ToolSpec;
 use serde_json::json;
 
+use super::ToolEnv;
 use super::args::Args;
-use super::{PreparedCall, ToolAccess, ToolEnv, ready};
-use crate::turn::step::{CallOutcome, Prepared, ToolCall};
+use super::tool::{PreparedCall, ToolAccess, ready};
+use super::{CallOutcome, Prepared, ToolCall};
 use crate::{ItemStatus, PlanStatus, PlanStep};
 
 /// Its name.
@@ -48,7 +49,7 @@ fn spec() -> ToolSpec {
 /// See the module.
 pub(super) struct Tool;
 
-impl super::Tool for Tool {
+impl super::tool::Tool for Tool {
     fn spec(&self) -> ToolSpec {
         spec()
     }

@@ -9,12 +9,13 @@ use openoxide_llm::{HistoryItem, ToolSpec};
 use serde_json::json;
 
 use super::args::Args;
-use super::{PreparedCall, ToolAccess, ToolEnv, reading, ready};
+use super::files::FileView;
+use super::host::Reader;
+use super::pictures::PictureRoom;
+use super::tool::{PreparedCall, ToolAccess, ready};
+use super::{CallOutcome, Prepared, ToolCall};
+use super::{ToolEnv, reading};
 use crate::ItemStatus;
-use crate::directory::Reader;
-use crate::files::FileView;
-use crate::turn::PictureRoom;
-use crate::turn::step::{CallOutcome, Prepared, ToolCall};
 
 /// Its name.
 const NAME: &str = "view_image";
@@ -39,7 +40,7 @@ fn spec() -> ToolSpec {
 /// See the module.
 pub(super) struct Tool;
 
-impl super::Tool for Tool {
+impl super::tool::Tool for Tool {
     fn spec(&self) -> ToolSpec {
         spec()
     }

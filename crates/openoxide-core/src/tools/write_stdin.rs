@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use super::args::Args;
 use super::exec_command::{CAPTURE_LIMIT, exit_line, follow, report};
 use super::output::{Capture, bytes_of};
+use super::{CallOutcome, Prepared, ToolCall};
 use super::{PreparedCall, ToolAccess, ToolEnv};
-use crate::approvals::Question;
-use crate::turn::step::{CallOutcome, Prepared, ToolCall};
+use crate::rules::approvals::Question;
 use crate::{ApprovalAction, ItemStatus, TurnItemKind};
 
 /// Its name.
@@ -49,7 +49,7 @@ fn spec() -> ToolSpec {
 /// See the module.
 pub(super) struct Tool;
 
-impl super::Tool for Tool {
+impl super::tool::Tool for Tool {
     fn spec(&self) -> ToolSpec {
         spec()
     }
@@ -108,16 +108,17 @@ impl WriteStdin {
         })
     }
 
-    /// What a person may have to decide. What is typed may be a command of its own (into a shell), so it is put up like one; keys that
+    /// What a person may have to decide. What is typed may be a command of its own (into a shell), so it is asked about like one; keys that
     /// only end something are not.
     fn question(&self, env: &ToolEnv) -> Option<Question> {
         let only_ends = self.chars.chars().all(|c| matches!(c, '\u{3}' | '\u{4}'));
         let command = env.commands().background(self.session);
         let is_outside = command.as_ref().is_some_and(|command| !command.confined);
         (!only_ends).then(|| Question {
-            action: ApprovalAction::Command {
-                argv: vec![NAME.to_owned(), self.session.to_string(), self.chars.clone()],
-                cwd: command.map_or_else(|| env.cwd().to_owned(), |command| command.cwd),
+            action: {
+                let (argv, cwd) =
+                    command.map_or_else(|| (Vec::new(), env.cwd().to_owned()), |command| (command.argv, command.cwd));
+                ApprovalAction::Input { command_id: self.session, argv, cwd, text: self.chars.clone() }
             },
             // A shell that left the sandbox would run it there.
             leaves_sandbox: is_outside && env.sandbox() != SandboxMode::DangerFullAccess,

@@ -1,31 +1,32 @@
 //! What a turn begins with: the thread's directory, opened, and what the model is to know ahead of the next prompt. It is read
 //! on a thread for that, since the files are the caller's and their disk may not answer.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use openoxide_llm::HistoryItem;
-use openoxide_sandbox::Workspace;
+use openoxide_sandbox::{Surroundings, Workspace};
 use tokio::time::timeout;
 
-use crate::directory::Reader;
-use crate::thread_state::ContextDue;
-use crate::{CoreError, Thread, context};
+use super::context;
+use super::host::{ContextDue, TurnHost};
+use crate::CoreError;
+use crate::tools::Reader;
 
 /// The longest that reading a thread's directory may take as a turn begins.
 const CONTEXT_LIMIT: Duration = Duration::from_secs(30);
 
 /// Opens the thread's directory and reads what the model is to know ahead of the next prompt, on a thread for that.
 pub(super) async fn read_context(
-    thread: &Arc<Thread>,
+    host: &Arc<dyn TurnHost>,
     due: ContextDue,
 ) -> Result<(Arc<Workspace>, (Vec<HistoryItem>, Vec<String>)), String> {
-    let thread = Arc::clone(thread);
+    let host = Arc::clone(host);
     let read = move || {
-        let workspace = thread.hold_directory()?;
-        let view = thread.view(Arc::clone(&workspace), Reader::Server);
-        let core = &thread.core;
-        Ok((workspace, context::due(due, &core.config, core.shell, thread.config(), &view)))
+        let workspace = host.hold_directory()?;
+        let view = host.view(Arc::clone(&workspace), Reader::Server);
+        Ok((workspace, context::due(due, host.process_config(), host.shell(), host.config(), &view)))
     };
     let read: Result<_, CoreError> = match timeout(CONTEXT_LIMIT, tokio::task::spawn_blocking(read)).await {
         Ok(Ok(read)) => read,
@@ -40,5 +41,17 @@ pub(super) async fn read_context(
     read.map_err(|error| match error.hint() {
         Some(hint) => format!("{error}; {hint}"),
         None => error.to_string(),
+    })
+}
+
+/// What a person should know of a thread that works in this directory.
+pub(super) fn home_warning(path: &Path, surroundings: &Surroundings) -> Option<String> {
+    let home = surroundings.home.as_ref()?.canonicalize().ok()?;
+    (path == home).then(|| {
+        format!(
+            "the thread works in the home directory {}: start-up files of programs there can be changed by commands; work \
+             in a project's directory instead",
+            openoxide_display::quote_path(path)
+        )
     })
 }

@@ -17,39 +17,35 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Sleep, timeout};
 use tracing::Instrument as _;
 
-use super::PictureRoom;
-use super::beginning::read_context;
+use super::beginning::{home_warning, read_context};
 use super::compact::{self, Compaction, Summary};
+use super::host::{Carried, ContextDue, StartedTurn, TurnHost, TurnStart};
 use super::state::{Budget, Outcome, TurnState};
-use super::step::{Action, CallIndex, CallOutcome, Input, Prepared};
+use super::step::{Action, CallIndex, Input};
 use super::waiting::{out_of_time, poll_some};
-use crate::approvals::{Question, Rules};
-use crate::diff::TurnDiff;
-use crate::directory;
-use crate::rollout::TurnContext;
-use crate::thread::{Carried, StartedTurn, TurnStart};
-use crate::thread_state::ContextDue;
-use crate::tools::{self, PreparedCall, ToolEnv, TurnEnv};
+use crate::rules::approvals::{Judged, Rules};
+use crate::store::TurnContext;
+use crate::tools::turn_diff::TurnDiff;
+use crate::tools::{self, CallOutcome, PictureRoom, Prepared, PreparedCall, ToolEnv, ToolHost, TurnEnv};
 use crate::{
-    ApprovalId, ApprovalRequest, Decider, Decision, Denial, DenialReason, Event, Interruption, Thread, TurnStatus,
-    instructions,
+    ApprovalId, ApprovalRequest, Decider, Decision, Denial, DenialReason, Event, Interruption, TurnStatus, instructions,
 };
 
-/// What a turn came to.
-pub(super) struct Parts {
-    pub(super) status: TurnStatus,
-    pub(super) content: String,
+/// How a turn ended, for the thread that ran it.
+pub(crate) struct TurnOutcome {
+    pub(crate) status: TurnStatus,
+    pub(crate) content: String,
     /// Why somebody ended it, where it ended so.
-    pub(super) interruption: Option<Interruption>,
-    pub(super) usage: Usage,
-    pub(super) denials: Vec<Denial>,
+    pub(crate) interruption: Option<Interruption>,
+    pub(crate) usage: Usage,
+    pub(crate) denials: Vec<Denial>,
     /// None where a panic has lost it.
-    pub(super) carried: Option<Carried>,
-    pub(super) left_over: Vec<String>,
+    pub(crate) carried: Option<Carried>,
+    pub(crate) left_over: Vec<String>,
 }
 
-impl Parts {
-    pub(super) fn after_panic(thread: &Thread) -> Self {
+impl TurnOutcome {
+    pub(crate) fn after_panic(host: &dyn TurnHost) -> Self {
         Self {
             status: TurnStatus::Failed,
             content: "the turn failed inside openoxide; the thread is still usable, so try again".to_owned(),
@@ -57,7 +53,7 @@ impl Parts {
             usage: Usage::default(),
             denials: Vec::new(),
             carried: None,
-            left_over: thread.seal(TurnStatus::Failed),
+            left_over: host.seal(TurnStatus::Failed),
         }
     }
 }
@@ -65,8 +61,8 @@ impl Parts {
 /// Calls of one turn that run at a time; the others wait for a place.
 const MAX_CALLS: usize = 16;
 
-pub(super) struct Driver<'a> {
-    thread: &'a Arc<Thread>,
+pub(crate) struct Driver {
+    host: Arc<dyn TurnHost>,
     turn: StartedTurn,
     state: TurnState,
     context_due: ContextDue,
@@ -104,14 +100,14 @@ enum Done {
     Summarised(Result<Summary, String>, Vec<HistoryItem>),
 }
 
-impl<'a> Driver<'a> {
-    pub(super) fn new(
-        thread: &'a Arc<Thread>,
+impl Driver {
+    pub(crate) fn new(
+        host: Arc<dyn TurnHost>,
         turn: StartedTurn,
         start: TurnStart,
         diff: Arc<Mutex<TurnDiff>>,
     ) -> Self {
-        let (config, core) = (thread.config(), &thread.core.config);
+        let (config, core) = (host.config(), host.process_config());
         let rules = Rules {
             policy: config.approval_policy,
             sandbox: config.sandbox,
@@ -122,8 +118,9 @@ impl<'a> Driver<'a> {
         let budget = Budget {
             max_steps: least(config.max_steps, Some(core.limits.max_steps)).unwrap_or(u32::MAX),
             max_tokens: least(config.max_turn_tokens, core.limits.max_turn_tokens),
-            compact_at: thread.core.compact_at(&config.model),
+            compact_at: host.compact_at(),
         };
+        let pictures = Arc::new(PictureRoom::new(core.limits.max_picture_bytes));
         let seconds = least(config.max_turn_seconds, core.limits.max_turn_seconds);
         let deadline = seconds
             .map(|seconds| (Box::pin(tokio::time::sleep_until(turn.started + Duration::from_secs(seconds))), seconds));
@@ -131,15 +128,15 @@ impl<'a> Driver<'a> {
             state: TurnState::new(turn.turn_id, rules, budget, start.context_tokens, start.next_item_id),
             deadline,
             context_due: start.context_due,
-            cache_key: thread.id().to_string(),
-            thread,
+            cache_key: host.thread_id().to_string(),
             turn,
             diff,
             workspace: None,
             beginning: Vec::new(),
             slots: Arc::new(Semaphore::new(MAX_CALLS)),
             starts: Arc::default(),
-            pictures: Arc::new(PictureRoom::new(core.limits.max_picture_bytes)),
+            pictures,
+            host,
             stream: None,
             asking: tracing::Span::none(),
             prepared: Vec::new(),
@@ -150,7 +147,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    pub(super) async fn run(mut self) -> Parts {
+    pub(crate) async fn run(mut self) -> TurnOutcome {
         let mut actions = Vec::new();
         let mut interrupted = false;
         let prompt = std::mem::take(&mut self.turn.text);
@@ -178,37 +175,37 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn into_parts(self, status: TurnStatus, left_over: Vec<String>) -> Parts {
+    fn into_parts(self, status: TurnStatus, left_over: Vec<String>) -> TurnOutcome {
         let Outcome { content, interruption, usage, denials, remembered, next_item_id, context_tokens } =
             self.state.into_outcome();
         let carried = Some(Carried { remembered, next_item_id, context_tokens });
-        Parts { status, content, interruption, usage, denials, carried, left_over }
+        TurnOutcome { status, content, interruption, usage, denials, carried, left_over }
     }
 
     /// Writes what the turn runs with and, ahead of a thread's first prompt, what the model is to know.
     async fn begin(&mut self) -> Result<(), String> {
-        let (thread, config) = (self.thread, self.thread.config());
-        thread.record_turn(TurnContext {
+        let (host, config) = (&self.host, self.host.config());
+        host.record_turn(TurnContext {
             turn_id: self.turn.turn_id,
             cwd: config.cwd.clone(),
-            directory: Some(thread.directory().id().as_str().to_owned()),
+            directory: Some(host.directory_id().to_owned()),
             model: config.model.clone(),
             sandbox: config.sandbox,
             approval_policy: config.approval_policy,
         });
-        let (workspace, (mut items, mut warnings)) = read_context(thread, self.context_due).await?;
-        if thread.directory().take_remade() {
+        let (workspace, (mut items, mut warnings)) = read_context(host, self.context_due).await?;
+        if host.take_remade() {
             items.push(HistoryItem::Note { text: instructions::REMADE_NOTE.to_owned() });
         }
         if self.context_due == ContextDue::Everything {
-            warnings.extend(directory::warning(workspace.path(), thread.core.config.launcher.surroundings()));
+            warnings.extend(home_warning(workspace.path(), host.process_config().launcher.surroundings()));
         }
         self.workspace = Some(workspace);
         for message in warnings {
-            thread.hub.emit(Event::Warning { turn_id: self.turn.turn_id, message });
+            host.emit(Event::Warning { turn_id: self.turn.turn_id, message });
         }
-        items.into_iter().for_each(|item| thread.append(item));
-        thread.context_sent();
+        items.into_iter().for_each(|item| host.append(item));
+        host.context_sent();
         Ok(())
     }
 
@@ -265,15 +262,15 @@ impl<'a> Driver<'a> {
 
     fn perform(&mut self, action: Action) {
         match action {
-            Action::Append(item) => self.thread.append(item),
+            Action::Append(item) => self.host.append(item),
             Action::TakeSteers => {
-                for text in self.thread.take_steers() {
-                    self.thread.append(HistoryItem::Message { role: Role::User, text });
+                for text in self.host.take_steers() {
+                    self.host.append(HistoryItem::Message { role: Role::User, text });
                 }
             }
-            Action::Emit(event) => self.thread.hub.emit(event),
+            Action::Emit(event) => self.host.emit(event),
             Action::RequestModel => self.request(),
-            Action::Remember(approval) => self.thread.grant(approval),
+            Action::Remember(approval) => self.host.grant(approval),
             Action::DropModel => (self.stream, self.asking) = (None, tracing::Span::none()),
             Action::Summarise => self.summarise(),
             Action::Compact(summary) => self.compact(&summary),
@@ -286,7 +283,7 @@ impl<'a> Driver<'a> {
                 }
             }
             Action::StopCalls => {
-                if let Some(ending) = self.thread.sessions.terminate(Some(self.turn.turn_id)) {
+                if let Some(ending) = self.host.commands().terminate(Some(self.turn.turn_id)) {
                     tokio::spawn(ending);
                 }
                 self.work.clear();
@@ -298,7 +295,7 @@ impl<'a> Driver<'a> {
 
     /// `None` when the turn goes on after all.
     fn seal(&mut self, status: TurnStatus) -> Option<(TurnStatus, Vec<String>)> {
-        let steers = self.thread.seal(status);
+        let steers = self.host.seal(status);
         if status == TurnStatus::Completed && !steers.is_empty() {
             self.ready.push_back(Input::Steer(steers));
             return None;
@@ -307,42 +304,42 @@ impl<'a> Driver<'a> {
     }
 
     fn request(&mut self) {
-        self.thread.bound_pictures();
-        let (core, config) = (&self.thread.core, self.thread.config());
-        let history = self.thread.history();
-        self.pictures = Arc::new(PictureRoom::new(core.config.limits.max_picture_bytes));
+        self.host.bound_pictures();
+        let (core, config) = (self.host.process_config(), self.host.config());
+        let history = self.host.history();
+        self.pictures = Arc::new(PictureRoom::new(core.limits.max_picture_bytes));
         self.prepared.clear();
         self.asking = tracing::info_span!("model", model = config.model);
-        self.stream = Some(core.config.provider.stream(ModelRequest {
+        self.stream = Some(core.provider.stream(ModelRequest {
             model: &config.model,
             instructions: config.base_instructions.as_deref().unwrap_or(instructions::BASE),
             input: &history,
-            tools: core.tools(config).specs(),
+            tools: self.host.toolbox().specs(),
             cache_key: &self.cache_key,
         }));
     }
 
     fn summarise(&mut self) {
-        let (core, config) = (&self.thread.core, self.thread.config());
+        let (core, config) = (self.host.process_config(), self.host.config());
         let compaction = Compaction {
-            provider: Arc::clone(&core.config.provider),
+            provider: Arc::clone(&core.provider),
             model: config.model.clone(),
             instructions: config.base_instructions.as_deref().unwrap_or(instructions::BASE).to_owned(),
-            tools: core.tools(config).specs().into(),
+            tools: self.host.toolbox().specs().into(),
             cache_key: self.cache_key.clone(),
             prompt: config
                 .compact_prompt
                 .as_deref()
-                .or(core.config.compact_prompt.as_deref())
+                .or(core.compact_prompt.as_deref())
                 .unwrap_or(instructions::COMPACT_PROMPT)
                 .to_owned(),
         };
-        let (history, thread) = (self.thread.history().to_vec(), Arc::clone(self.thread));
+        let (history, host) = (self.host.history().to_vec(), Arc::clone(&self.host));
         // What a thread begins with is read anew: it may have changed.
         let work = async move {
             let summary = compaction.summarise(history).await;
             let beginning = match &summary {
-                Ok(_) => read_context(&thread, ContextDue::Everything).await.map(|(_, (items, _))| items),
+                Ok(_) => read_context(&host, ContextDue::Everything).await.map(|(_, (items, _))| items),
                 Err(_) => Ok(Vec::new()),
             };
             match (summary, beginning) {
@@ -356,12 +353,12 @@ impl<'a> Driver<'a> {
     /// Lets a summary take the history's place, behind what a thread begins with.
     fn compact(&mut self, summary: &str) {
         let beginning = std::mem::take(&mut self.beginning);
-        self.thread.replace_history(compact::compacted(beginning, &self.thread.history(), summary));
+        self.host.replace_history(compact::compacted(beginning, &self.host.history(), summary));
     }
 
     fn env(&self, call: CallIndex) -> ToolEnv {
         let turn = TurnEnv {
-            thread: self.thread,
+            host: Arc::clone(&self.host) as Arc<dyn ToolHost>,
             turn_id: self.turn.turn_id,
             diff: &self.diff,
             starts: &self.starts,
@@ -386,7 +383,7 @@ impl<'a> Driver<'a> {
         if self.prepared.len() <= index {
             self.prepared.resize_with(index + 1, || None);
         }
-        let toolbox = self.thread.core.tools(self.thread.config());
+        let toolbox = self.host.toolbox();
         let mut prepared = match self.prepared[index].take().map_or_else(|| toolbox.parse(&env, call), Ok) {
             Ok(prepared) => prepared,
             Err(message) => return self.ready.push_back(Input::Prepared(index, tools::refused(call, message))),
@@ -410,16 +407,15 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn ask(&mut self, questions: Vec<(CallIndex, Question)>) {
+    fn ask(&mut self, questions: Vec<(CallIndex, Judged)>) {
         let (calls, requests): (Vec<_>, Vec<_>) = questions
             .into_iter()
-            .map(|(call, question)| {
-                let rules = self.state.rules();
+            .map(|(call, Judged { question, verdict, confined })| {
                 let request = ApprovalRequest {
                     id: ApprovalId::new(),
-                    reason: rules.judge(&question).reason,
-                    confined: rules.confines(&question),
-                    thread_id: self.thread.id(),
+                    reason: verdict.reason,
+                    confined,
+                    thread_id: self.host.thread_id(),
                     turn_id: self.turn.turn_id,
                     call_id: self.state.call(call).call_id.clone(),
                     justification: question.justification,
@@ -428,13 +424,13 @@ impl<'a> Driver<'a> {
                 ((call, request.id), request)
             })
             .unzip();
-        for ((call, id), decision) in calls.into_iter().zip(self.thread.ask(requests)) {
+        for ((call, id), decision) in calls.into_iter().zip(self.host.ask(requests)) {
             self.await_decision(call, id, decision);
         }
     }
 
     fn await_decision(&mut self, call: CallIndex, id: ApprovalId, decision: oneshot::Receiver<(Decision, Decider)>) {
-        let (thread, limit) = (Arc::clone(self.thread), self.thread.core.config.approval_timeout);
+        let (host, limit) = (Arc::clone(&self.host), self.host.process_config().approval_timeout);
         self.questions.push(
             async move {
                 let mut decision = decision;
@@ -442,13 +438,13 @@ impl<'a> Driver<'a> {
                     Ok(decision) => decision,
                     Err(_) => {
                         // Whoever settles first wins: this, or a decision that came at the same moment.
-                        thread.time_out(id);
+                        host.time_out(id);
                         decision.await
                     }
                 };
                 let gone = (Decision::Deny { reason: DenialReason::Cancelled, note: None }, Decider::TurnEnd);
                 let (decision, by) = decision.unwrap_or(gone);
-                thread.write_settled();
+                host.write_settled();
                 (call, decision, by)
             }
             .boxed(),

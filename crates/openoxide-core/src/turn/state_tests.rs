@@ -7,8 +7,9 @@ use openoxide_sandbox::SandboxMode;
 
 use super::compact::Summary;
 use super::state::{Budget, TurnState};
-use super::step::{Action, CallOutcome, Input, Prepared};
-use crate::approvals::{Question, Remembered, Rules};
+use super::step::{Action, Input};
+use crate::rules::approvals::{Question, Remembered, Rules};
+use crate::tools::{CallOutcome, Prepared};
 use crate::{
     ApprovalAction, ApprovalPolicy, Decider, Decision, DenialReason, Event, Interruption, ItemStatus, TurnId,
     TurnItemKind,

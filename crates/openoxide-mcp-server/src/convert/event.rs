@@ -41,7 +41,6 @@ pub(crate) fn data_of(event: &Event) -> Option<EventData<'_>> {
         Event::TurnEnded { result, .. } => {
             EventData::TurnEnded { status: output::status(result.status), duration_ms: result.duration_ms }
         }
-        _ => return None,
     })
 }
 
@@ -83,7 +82,6 @@ pub(crate) fn phase_of(event: &Event) -> Option<String> {
                 many => format!("changing {} files", many.len()),
             },
             TurnItemKind::Tool { summary, .. } => brief(summary),
-            _ => return None,
         },
         Event::ItemCompleted { item, .. } => match &item.kind {
             TurnItemKind::Message { .. } | TurnItemKind::Reasoning { .. } => return None,
@@ -94,7 +92,8 @@ pub(crate) fn phase_of(event: &Event) -> Option<String> {
                 format!("waiting for approval of {}", brief(&openoxide_core::command_line(argv)))
             }
             ApprovalAction::UserInput { .. } => "waiting for an answer".to_owned(),
-            _ => "waiting for approval of a patch".to_owned(),
+            ApprovalAction::Input { text, .. } => format!("waiting for approval to type {}", brief(text)),
+            ApprovalAction::Patch { .. } => "waiting for approval of a patch".to_owned(),
         },
         Event::Warning { message, .. } => brief(message),
         _ => return None,

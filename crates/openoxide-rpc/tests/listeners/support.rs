@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use openoxide_rpc::listeners::{Caller, ListenConfig, UnixSocket, serve_lines, serve_websockets};
-use openoxide_rpc::{Envelope, Handler, Header, Responder, Route, RpcError, Transport, serve_over};
+use openoxide_rpc::{Envelope, Handler, Header, Responder, Responders, RpcError, Transport, serve_over};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::{Notify, mpsc};
@@ -43,9 +43,9 @@ struct Toy {
 }
 
 impl Handler for Toy {
-    fn handle(&mut self, message: Envelope, route: &Route) {
+    fn handle(&mut self, message: Envelope, responders: &Responders) {
         let Envelope::Request { id, method, params } = message else { return };
-        let responder = Responder::new(id, route.clone());
+        let responder = Responder::new(id, responders.clone());
         let params: Value = params.map_or(Value::Null, |params| serde_json::from_str(params.get()).unwrap());
         match method.as_str() {
             "echo" => responder.answer(Ok(&params)),

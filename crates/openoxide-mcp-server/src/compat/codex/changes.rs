@@ -5,6 +5,11 @@ use std::path::Path;
 use openoxide_core::{FileChange, FileChangeKind, quote_path};
 use serde_json::{Map, Value, json};
 
+/// What is typed into a command, as the words of a command: Codex had no other form for it.
+pub(super) fn typing(command_id: u64, text: &str) -> [String; 3] {
+    ["write_stdin".to_owned(), command_id.to_string(), text.to_owned()]
+}
+
 /// A command by its words; what it does is not told.
 pub(super) fn parsed(argv: &[String]) -> Value {
     json!([{ "type": "unknown", "cmd": openoxide_core::visible(argv) }])

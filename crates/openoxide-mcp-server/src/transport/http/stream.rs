@@ -17,7 +17,7 @@ use openoxide_rpc::{Charge, Outgoing, Reader, Taken, lock};
 
 /// How long an answer may take and still come as plain JSON.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// A comment is sent after so long without an event, so that nobody between takes the stream for dead.
+/// A comment is sent after this time without an event, so that nobody between takes the stream for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Bytes given to the connection at once. As long as it takes one after the other, somebody reads.
@@ -33,7 +33,7 @@ pub(super) struct EventStream {
     /// Bytes of read events that are kept.
     kept: usize,
     log: Mutex<Log>,
-    /// Held by whoever waits for the next lines.
+    /// Held by the task that waits for the next lines.
     pump: tokio::sync::Mutex<()>,
     /// Where the latest response with its events goes.
     over: Mutex<Weak<Accepted>>,
@@ -82,7 +82,7 @@ struct Log {
 }
 
 impl EventStream {
-    /// The events of `out`, of which so many bytes can be read again.
+    /// The events of `out`, of which `kept` bytes can be read again.
     pub(super) fn new(name: String, out: Arc<Outgoing>, kept: usize) -> Arc<Self> {
         let meter = out.meter().cloned();
         let this = Self {
@@ -221,7 +221,7 @@ pub(super) struct Sending {
     pub(super) primed: bool,
     /// Ends the response when it changes.
     pub(super) until: Option<watch::Receiver<u64>>,
-    /// Told when the server ends, so that what listens for news is answered.
+    /// Told when the server ends, so that open subscriptions are answered.
     pub(super) on_stop: Option<OnStop>,
     /// Dropped with the response.
     pub(super) _guard: Option<Box<dyn std::any::Any + Send>>,
@@ -378,7 +378,7 @@ fn frame(id: &str, line: &Bytes, charge: Option<&Arc<Charge>>) -> VecDeque<Bytes
 #[cfg(test)]
 mod tests {
     use super::*;
-    use openoxide_rpc::{RequestId, Responder, Route, RpcError, Unread};
+    use openoxide_rpc::{RequestId, Responder, Responders, RpcError, Unread};
 
     fn sending(events: &Arc<EventStream>, from: u64) -> Sending {
         Sending::anywhere(Arc::clone(events), from)
@@ -403,7 +403,7 @@ mod tests {
         ] {
             let out = Outgoing::for_one_answer(&unread());
             let events = EventStream::new("s".into(), Arc::clone(&out), 0);
-            let responder = Responder::new(RequestId::Number(1), Route::line(Arc::clone(&out)));
+            let responder = Responder::new(RequestId::Number(1), Responders::line(Arc::clone(&out)));
             match error {
                 Some(code) => responder.answer::<()>(Err(&RpcError::new(code, ""))),
                 None => responder.answer(Ok(&serde_json::json!({}))),

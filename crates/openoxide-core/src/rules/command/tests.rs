@@ -1,0 +1,191 @@
+//! The judgement of whole lines, over a corpus and over the policies.
+
+use openoxide_sandbox::SandboxMode::{self, DangerFullAccess, ReadOnly, WorkspaceWrite};
+
+use super::{PatchReach, Request, decide};
+use crate::ApprovalPolicy::{self, Never, OnFailure, OnRequest, Untrusted};
+use crate::RuleDecision::{self, Allow, Ask, Forbid};
+use crate::{CommandRule, Verdict};
+
+/// Lines with what `untrusted` in a sandbox says of them: `verdict<TAB>line`, `\n`, `\t`, `\\` and `\uXXXX` escaped.
+const CORPUS: &str = include_str!("corpus.tsv");
+
+/// The same of lines that others agreed on, so that this judgement is held against more than its own examples.
+const VERDICTS: &str = include_str!("verdicts.tsv");
+
+fn unescape(text: &str) -> String {
+    let mut out = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, c == '\\') {
+            (_, true) => match chars.next() {
+                Some('n') => out.push('\n'),
+                Some('t') => out.push('\t'),
+                Some('r') => out.push('\r'),
+                Some('u') => {
+                    let digits: String = chars.by_ref().take(4).collect();
+                    out.extend(u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32));
+                }
+                Some(other) => out.push(other),
+                None => {}
+            },
+            (c, false) => out.push(c),
+        }
+    }
+    out
+}
+
+fn argv(line: &str) -> Vec<String> {
+    ["bash", "-c", line].map(str::to_owned).to_vec()
+}
+
+fn judge(policy: ApprovalPolicy, sandbox: SandboxMode, rules: &[CommandRule], line: &str) -> Verdict {
+    decide(policy, sandbox, rules, Request::Command { argv: &argv(line), escalated: false })
+}
+
+fn rule(prefix: &[&str], decision: RuleDecision) -> CommandRule {
+    CommandRule { prefix: prefix.iter().map(|word| (*word).to_owned()).collect(), decision }
+}
+
+#[test]
+fn every_line_of_the_corpus_is_judged_as_it_says() {
+    let mut wrong = Vec::new();
+    for entry in CORPUS.lines().chain(VERDICTS.lines()).filter(|entry| !entry.is_empty()) {
+        let (expected, line) = entry.split_once('\t').unwrap();
+        let line = unescape(line);
+        let verdict = judge(Untrusted, WorkspaceWrite, &[], &line);
+        let expected_word = if expected == "safe" { "allow" } else { expected };
+        if verdict.decision.as_str() != expected_word {
+            wrong.push(format!("{line:?}: {verdict:?}, not {expected}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn commands_of_git_are_safe_in_a_sandbox_only() {
+    assert_eq!(judge(Untrusted, ReadOnly, &[], "git status").decision, Allow);
+    let verdict = judge(Untrusted, DangerFullAccess, &[], "git status");
+    assert_eq!((verdict.decision, verdict.rule.as_str()), (Ask, "unconfined"));
+    assert_eq!(judge(Untrusted, DangerFullAccess, &[], "ls").decision, Allow);
+}
+
+#[test]
+fn each_policy_does_what_it_says() {
+    for (policy, plain, escalated) in
+        [(Untrusted, Ask, Ask), (OnRequest, Allow, Ask), (OnFailure, Allow, Ask), (Never, Allow, Forbid)]
+    {
+        let plain_verdict = judge(policy, WorkspaceWrite, &[], "make");
+        assert_eq!(plain_verdict.decision, plain, "{policy:?}: {plain_verdict:?}");
+        let request = Request::Command { argv: &argv("make"), escalated: true };
+        assert_eq!(decide(policy, WorkspaceWrite, &[], request).decision, escalated, "{policy:?}");
+        // What nobody can take back is refused whoever could be asked.
+        for sandbox in [ReadOnly, WorkspaceWrite, DangerFullAccess] {
+            assert_eq!(judge(policy, sandbox, &[], "sudo rm -rf /").decision, Forbid, "{policy:?}");
+        }
+    }
+}
+
+#[test]
+fn patches_are_judged_by_where_they_reach() {
+    use PatchReach::{Beyond, Within};
+    let judge = |policy, sandbox, reach| decide(policy, sandbox, &[], Request::Patch { reach }).decision;
+    for (policy, within, beyond) in
+        [(Untrusted, Ask, Ask), (OnRequest, Allow, Ask), (OnFailure, Allow, Ask), (Never, Allow, Forbid)]
+    {
+        assert_eq!(judge(policy, WorkspaceWrite, Within), within, "{policy:?}");
+        assert_eq!(judge(policy, WorkspaceWrite, Beyond), beyond, "{policy:?}");
+        assert_eq!(judge(policy, DangerFullAccess, Beyond), within, "{policy:?}");
+    }
+}
+
+#[test]
+fn the_strictest_rule_wins_and_each_part_counts() {
+    let rules = [
+        rule(&["cargo"], Allow),
+        rule(&["git", "push"], Forbid),
+        rule(&["cargo", "publish"], Ask),
+        rule(&["npm", "test"], Allow),
+    ];
+    let judge = |line: &str| {
+        let verdict = judge(Untrusted, WorkspaceWrite, &rules, line);
+        (verdict.decision, verdict.rule)
+    };
+    assert_eq!(judge("cargo test --all"), (Allow, "rules[0]".to_owned()));
+    assert_eq!(judge("/usr/bin/cargo test"), (Allow, "rules[0]".to_owned()));
+    assert_eq!(judge("./cargo test").0, Ask);
+    assert_eq!(judge("cargo publish"), (Ask, "rules[2]".to_owned()));
+    assert_eq!(judge("ls && cargo test | tail"), (Allow, "rules[0]".to_owned()));
+    assert_eq!(judge("cargo test && make").0, Ask);
+    assert_eq!(judge("cargo test > out").0, Ask);
+    assert_eq!(judge("npm test"), (Allow, "rules[3]".to_owned()));
+    assert_eq!(judge("npm install").0, Ask);
+    for line in [
+        "git push",
+        "git push origin main",
+        "/usr/bin/git push",
+        "/opt/git push",
+        "cargo test; git push",
+        "sudo git push",
+        "bash -lc 'git push'",
+        "if true; then git push; fi",
+        "echo $(git push)",
+        "env A=b git push",
+        "g\\it pu''sh",
+        "timeout 5 git push",
+        "x=`git push`",
+        "ls | xargs -n 1 git push",
+        "{git,push}",
+    ] {
+        assert_eq!(judge(line), (Forbid, "rules[1]".to_owned()), "{line}");
+    }
+    assert_eq!(judge("echo git push").0, Allow);
+}
+
+#[test]
+fn an_allowed_command_may_leave_the_sandbox_and_an_asked_one_is_refused_where_nobody_is_asked() {
+    let rules = [rule(&["npm", "install"], Allow), rule(&["make"], Ask)];
+    let escalated = |policy, line: &str| {
+        decide(policy, WorkspaceWrite, &rules, Request::Command { argv: &argv(line), escalated: true }).decision
+    };
+    assert_eq!(escalated(OnRequest, "npm install"), Allow);
+    assert_eq!(escalated(Never, "npm install"), Allow);
+    assert_eq!(escalated(OnRequest, "npm ci"), Ask);
+    assert_eq!(judge(Never, WorkspaceWrite, &rules, "make").decision, Forbid);
+    assert_eq!(judge(OnRequest, WorkspaceWrite, &rules, "make").decision, Ask);
+}
+
+#[test]
+fn words_that_no_shell_reads_are_taken_as_they_are() {
+    let argv = ["grep", "-rn", "$HOME; rm -rf /", "src"].map(str::to_owned);
+    let verdict = decide(Untrusted, WorkspaceWrite, &[], Request::Command { argv: &argv, escalated: false });
+    assert_eq!(verdict.decision, Allow, "{verdict:?}");
+    let argv = ["rm", "-rf", "/"].map(str::to_owned);
+    let verdict = decide(Never, DangerFullAccess, &[], Request::Command { argv: &argv, escalated: false });
+    assert_eq!((verdict.decision, verdict.rule.as_str()), (Forbid, "destructive:rm"));
+}
+
+#[test]
+fn rules_without_words_are_refused() {
+    assert!(rule(&[], Allow).check().unwrap_err().contains("empty"));
+    assert!(rule(&["git", " "], Allow).check().unwrap_err().contains("empty word"));
+    assert!(rule(&["git", "push"], Allow).check().is_ok());
+}
+
+proptest::proptest! {
+    /// Whatever is put after a safe command by any operator has to be safe too.
+    #[test]
+    fn nothing_rides_along(separator in "[;&|\n]{1,2}", tail in "[a-z./ $`(){}<>*~-]{1,20}") {
+        let line = format!("ls{separator}{tail}");
+        if judge(Untrusted, WorkspaceWrite, &[], &line).decision == Allow {
+            let commands = super::lexer::read(&line).unwrap();
+            let are_safe = commands.iter().all(|command| super::safe::judge(command).is_ok());
+            proptest::prop_assert!(are_safe);
+        }
+    }
+
+    #[test]
+    fn no_line_makes_it_panic(line in "\\PC{0,60}") {
+        judge(Never, DangerFullAccess, &[], &line);
+    }
+}

@@ -1,0 +1,188 @@
+//! One thread: takes [`crate::Op`]s, tells [`crate::Event`]s, and has a driver task only while a turn runs.
+//!
+//! All of its state is under one lock, held for a few statements and never across an await. Whatever changes what a
+//! [`Snapshot`] shows is announced under that lock, so that a snapshot and the events after it fit together. Lock
+//! order: state, then rollout, then event queues.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::directory::ThreadDirectory;
+use super::events::{EventReceiver, Hub};
+use super::shared::Core;
+use super::state::State;
+use crate::api::Owner;
+use crate::mutex::lock;
+use crate::store::Rollout;
+use crate::tools::commands::Commands;
+use crate::{ApprovalRequest, Held, ThreadConfig, ThreadId, TurnId, TurnResult};
+
+/// Who keeps the threads in memory, as far as a thread needs it.
+pub(crate) trait Registry: Send + Sync {
+    /// Drops a thread that was shut down or is gone.
+    fn forget(&self, id: ThreadId);
+
+    /// Whether a thread is in memory.
+    fn has(&self, id: ThreadId) -> bool;
+
+    /// Room for so many bytes of a history, for which idle threads leave memory; none where not enough of them are idle.
+    fn room_for_history(&self, owner: &Owner, bytes: usize) -> Option<Held<Owner>>;
+}
+
+/// A conversation that lasts; see the module.
+pub struct Thread {
+    id: ThreadId,
+    config: ThreadConfig,
+    directory: ThreadDirectory,
+    /// Whether a directory for temporary files was made.
+    pub(crate) has_temporary: AtomicBool,
+    pub(crate) core: Arc<Core>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) commands: Arc<Commands>,
+    pub(super) registry: Weak<dyn Registry>,
+    pub(super) state: Mutex<State>,
+    pub(super) rollout: Mutex<Rollout>,
+    /// Held while the thread is taken into use. Taken before the state.
+    pub(super) claiming: Mutex<()>,
+    /// Told each time the driver stops running turns.
+    pub(super) idle: Notify,
+    /// Its place among the threads in memory, once it is there.
+    pub(super) place: OnceLock<Held<Owner>>,
+    /// Room for its history as it was after the latest turn, where there was any.
+    pub(super) room: Mutex<Option<Held<Owner>>>,
+}
+
+/// What a thread is doing at one moment, and everything it tells from then on.
+pub struct Attachment {
+    /// The moment.
+    pub snapshot: Snapshot,
+    /// What comes after it.
+    pub events: EventReceiver,
+}
+
+/// What a thread is doing at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// The turn under way.
+    pub running: Option<TurnId>,
+    /// When it began.
+    pub started_at: Option<std::time::Instant>,
+    /// Turns that wait, in the order they will run.
+    pub queued: Vec<TurnId>,
+    /// Questions that wait for a decision, oldest first.
+    pub pending: Vec<Arc<ApprovalRequest>>,
+    /// The result of the turn that ended last, without its diff; see [`Thread::result_of`].
+    pub last: Option<Arc<TurnResult>>,
+    /// Whether the thread was shut down.
+    pub closed: bool,
+}
+
+impl Thread {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        registry: Weak<dyn Registry>,
+        id: ThreadId,
+        config: ThreadConfig,
+        directory: ThreadDirectory,
+        state: State,
+        rollout: Rollout,
+    ) -> Self {
+        let limits = &core.config.limits;
+        Self {
+            id,
+            config,
+            directory,
+            has_temporary: AtomicBool::new(false),
+            hub: Arc::new(Hub::new(limits.event_queue_bytes)),
+            commands: Arc::new(Commands::new(limits.max_background_commands)),
+            registry,
+            state: Mutex::new(state),
+            rollout: Mutex::new(rollout),
+            claiming: Mutex::default(),
+            idle: Notify::new(),
+            place: OnceLock::new(),
+            room: Mutex::default(),
+            core,
+        }
+    }
+
+    /// The thread's id.
+    pub fn id(&self) -> ThreadId {
+        self.id
+    }
+
+    /// What the thread runs with; it does not change.
+    pub fn config(&self) -> &ThreadConfig {
+        &self.config
+    }
+
+    /// Where it works.
+    pub(crate) fn directory(&self) -> &ThreadDirectory {
+        &self.directory
+    }
+
+    /// What its model's provider is called.
+    pub fn provider_id(&self) -> &str {
+        self.core.config.provider.id()
+    }
+
+    /// The thread at this moment and everything it tells afterwards, with nothing missed or told twice between them.
+    pub fn attach(self: &Arc<Self>) -> Attachment {
+        self.attach_locked(&lock(&self.state))
+    }
+
+    /// For how long nobody has used the thread; none while a turn runs, somebody is about to use it, or lines of it wait
+    /// for the disk.
+    pub(crate) fn unused_for(&self) -> Option<Duration> {
+        let state = lock(&self.state);
+        let is_unused = state.running.is_none() && state.queue.is_empty() && state.claims == 0;
+        (is_unused && lock(&self.rollout).behind().is_none()).then(|| state.last_used.elapsed())
+    }
+
+    /// Whether leaving memory ends nothing: it is not used, and no command of it is alive.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.unused_for().is_some() && self.commands.alive().is_empty()
+    }
+
+    /// Whether the thread would be lost if it left memory.
+    pub(crate) fn is_ephemeral(&self) -> bool {
+        lock(&self.rollout).is_ephemeral()
+    }
+
+    /// Whether a turn runs or waits, so that the rollout is open.
+    pub(crate) fn is_busy(&self) -> bool {
+        let state = lock(&self.state);
+        state.running.is_some() || lock(&self.rollout).is_ephemeral()
+    }
+
+    /// The questions that wait for a decision, oldest first.
+    pub fn pending_approvals(&self) -> Vec<Arc<ApprovalRequest>> {
+        lock(&self.state).pending.iter().map(|pending| Arc::clone(&pending.request)).collect()
+    }
+
+    pub(super) fn attach_locked(&self, state: &State) -> Attachment {
+        let snapshot = Snapshot {
+            running: state.running.as_ref().map(|running| running.turn_id),
+            started_at: state.running.as_ref().map(|running| running.started.into_std()),
+            queued: state.queue.iter().map(|queued| queued.turn_id).collect(),
+            pending: state.pending.iter().map(|pending| Arc::clone(&pending.request)).collect(),
+            last: state.results.back().map(|kept| Arc::clone(&kept.result)),
+            closed: state.closed.is_some(),
+        };
+        let events = self.hub.subscribe();
+        if state.closed.is_some() && state.running.is_none() {
+            self.hub.close();
+        }
+        Attachment { snapshot, events }
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.core.kept_diffs.forget_thread(self.id);
+        self.drop_temporary();
+    }
+}

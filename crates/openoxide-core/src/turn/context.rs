@@ -1,0 +1,106 @@
+//! What a thread tells the model ahead of its first prompt: the caller's instructions, the documents of the user and
+//! the project, and where it works. All of it is appended once and never changed, so that a provider's cache of
+//! the conversation's beginning holds; for the same reason nothing here names the date or the time.
+
+mod project_doc;
+
+use std::fmt::Write as _;
+
+use openoxide_display::quote_path;
+use openoxide_llm::{HistoryItem, Role};
+use openoxide_sandbox::SandboxMode;
+
+use super::host::ContextDue;
+use crate::tools::Shell;
+use crate::tools::files::FileView;
+use crate::{ApprovalPolicy, Config, ThreadConfig, instructions};
+
+/// The items that go ahead of the next prompt, and what a person should be warned of. Blocks on the disk.
+pub(crate) fn due(
+    due: ContextDue,
+    core: &Config,
+    shell: Shell,
+    thread: &ThreadConfig,
+    view: &FileView,
+) -> (Vec<HistoryItem>, Vec<String>) {
+    let mut items = Vec::new();
+    let mut warnings = Vec::new();
+    if due == ContextDue::Nothing {
+        return (items, warnings);
+    }
+    if due == ContextDue::Everything {
+        if let Some(text) = thread.developer_instructions.as_deref().filter(|text| !text.trim().is_empty()) {
+            items.push(HistoryItem::Message { role: Role::Developer, text: text.to_owned() });
+        }
+        let max_bytes = thread.project_doc_max_bytes.unwrap_or(core.project_doc_max_bytes);
+        let documents = project_doc::read(view, max_bytes);
+        warnings.extend(
+            documents
+                .refused
+                .iter()
+                .map(|(path, error)| format!("the project document {} was not read: {error}", quote_path(path))),
+        );
+        warnings.extend(documents.cut.then(|| {
+            format!(
+                "the project documents (AGENTS.md) are longer than {max_bytes} bytes; the model was given their \
+                 beginning"
+            )
+        }));
+        if let Some(text) = project_doc::message(&thread.cwd, core.user_instructions.as_deref(), &documents) {
+            items.push(HistoryItem::Note { text });
+        }
+    }
+    if thread.read_only_tools {
+        items.push(HistoryItem::Message { role: Role::Developer, text: instructions::READ_ONLY.to_owned() });
+    }
+    items.push(HistoryItem::Note { text: environment(shell, core, thread) });
+    (items, warnings)
+}
+
+fn environment(shell: Shell, core: &Config, thread: &ThreadConfig) -> String {
+    let mut text = String::from("<environment_context>\n");
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "cwd: {}", quote_path(&thread.cwd));
+    let network = thread.sandbox == SandboxMode::DangerFullAccess || core.workspace_write.network_access;
+    let _ = writeln!(
+        text,
+        "sandbox: {}; {}",
+        thread.sandbox.as_str(),
+        match (thread.sandbox, network) {
+            (SandboxMode::ReadOnly, _) => "commands can write nothing, and reach loopback only",
+            (SandboxMode::WorkspaceWrite, false) => {
+                "commands write in cwd and the temporary directories, not in .git, .openoxide, .codex and .agents, and \
+                 reach loopback only"
+            }
+            (SandboxMode::WorkspaceWrite, true) => {
+                "commands write in cwd and the temporary directories, not in .git, .openoxide, .codex and .agents, and \
+                 reach the network"
+            }
+            (SandboxMode::DangerFullAccess, _) => "nothing confines commands",
+        }
+    );
+    let _ = writeln!(text, "approvals: {}; {}", thread.approval_policy.as_str(), asking(thread));
+    let _ = writeln!(text, "shell: {}", shell.name());
+    text.push_str("</environment_context>");
+    text
+}
+
+/// What the model has to know of when somebody is asked.
+fn asking(thread: &ThreadConfig) -> &'static str {
+    match (thread.approval_policy, thread.sandbox) {
+        (_, SandboxMode::ReadOnly) if thread.read_only_tools => "nobody is asked; nothing can be changed",
+        (ApprovalPolicy::Untrusted, _) => {
+            "every patch, and every command that is not known to only read, is put to a person first"
+        }
+        (ApprovalPolicy::OnRequest, SandboxMode::DangerFullAccess) => {
+            "commands with `sandbox_permissions: \"require_escalated\"` are put to a person first; use it for what is risky \
+             or reaches outside of cwd"
+        }
+        (ApprovalPolicy::OnRequest, _) => {
+            "a command that fails for want of network or rights can be run again with `sandbox_permissions: \
+             \"require_escalated\"` and a justification; a person is asked, and it then runs without the sandbox"
+        }
+        (ApprovalPolicy::OnFailure, _) => "what the sandbox stops is put to a person, and then runs without it",
+        (ApprovalPolicy::Never, _) => "nobody is asked; what the sandbox stops stays undone",
+    }
+}
