@@ -94,7 +94,7 @@ pub(super) async fn accept<S, C, F>(
                 let connection = Arc::new(connections.enter(source));
                 let (users, serving) = (users.clone(), serve(Arc::clone(&connection)));
                 tasks.spawn(async move {
-                    // Cancel-safe: whoever is cut needs no answer.
+                    // Cancel-safe: a connection that is cut needs no answer.
                     let user = tokio::select! {
                         user = user_of(users.as_deref(), &stream, peer) => user,
                         () = connection.cut() => return,

@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection: whoever runs the process, or the holder of a bearer token.
+//! Who is at the other end of a connection: the user who runs the process, or the holder of a bearer token.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -44,7 +44,7 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// The token `secret` of whoever is called `name`.
+    /// The token `secret` of the caller named `name`.
     ///
     /// # Errors
     /// A sentence that says what is wrong: a name that is empty or holds what no word holds, or a secret that could be

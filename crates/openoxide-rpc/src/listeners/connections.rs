@@ -310,7 +310,7 @@ mod tests {
         assert!(!is_cut(&first) && !is_cut(&second), "it counts no more as silent");
         assert_eq!(second.authenticate(&ada), Err("one caller may have (1)".to_owned()));
         assert!(!second.is_authenticated());
-        // A proxy's connection goes over to whoever's request comes on it.
+        // A proxy's connection goes over to the caller whose request comes on it.
         first.authenticate(&bob).unwrap();
         third.authenticate(&ada).unwrap();
     }

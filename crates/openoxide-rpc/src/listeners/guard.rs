@@ -231,7 +231,7 @@ impl Guard {
         }
     }
 
-    /// Without tokens whoever connects is the local user, and so has to be that user: 403 for others.
+    /// Without tokens a client counts as the local user, and so has to be that user: 403 for others.
     fn check_user(&self, user: PeerUser) -> Result<(), Box<Refusal>> {
         if !self.tokens.is_empty() {
             return Ok(());

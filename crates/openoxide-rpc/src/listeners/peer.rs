@@ -60,7 +60,7 @@ pub struct PeerUsers {
     tables: Arc<Tables>,
     /// Those whose look has not begun.
     asked: Mutex<Vec<Question>>,
-    /// Held by whoever looks for all.
+    /// Held by the task that looks for all.
     looking: tokio::sync::Mutex<()>,
 }
 
@@ -94,7 +94,7 @@ impl PeerUsers {
     pub async fn user_of(&self, peer: SocketAddr, local: SocketAddr) -> PeerUser {
         let (answer, mut found) = oneshot::channel();
         lock(&self.asked).push(Question { ends: ends(peer, local), answer });
-        // Cancel-safe: an answer stays until it is received, and whoever looks has asked as well.
+        // Cancel-safe: an answer stays until it is received, and the task that looks has asked as well.
         tokio::select! {
             user = &mut found => return user.unwrap_or(PeerUser::Unknown),
             _looking = self.looking.lock() => {
@@ -167,7 +167,7 @@ fn owners_in(table: &str) -> impl Iterator<Item = (Ends, u32)> {
     })
 }
 
-/// Whether a socket in this state has been connected: not one that is only about to be, by whoever has taken the same port
+/// Whether a socket in this state has been connected: not one that is only about to be, by a process that has taken the same port
 /// since.
 fn is_connected(state: &str) -> bool {
     // ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING (include/net/tcp_states.h).

@@ -1,7 +1,7 @@
 //! A unix socket at a path: who may take the path, and who may connect.
 //!
 //! Only the user of this process reaches the socket: its file is 0600 from the beginning, its directory is one that nobody
-//! else can put a file into, and whoever connects is asked for again (SO_PEERCRED, [`super::PeerUser::of_unix`]).
+//! else can put a file into, and the user who connects is checked again (SO_PEERCRED, [`super::PeerUser::of_unix`]).
 //!
 //! **A path has one server.** A file that somebody answers at is never taken over; one that nobody answers at is what a server
 //! left that was killed, and is replaced. Two that begin at the same moment are told apart by a lock on the directory, which

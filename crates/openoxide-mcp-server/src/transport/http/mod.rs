@@ -139,7 +139,7 @@ async fn readiness(State(state): State<Arc<HttpState>>) -> (StatusCode, &'static
     }
 }
 
-/// Lets a request in and counts its connection for whoever sent it, or says why not.
+/// Lets a request in and counts its connection for its caller, or says why not.
 fn admit(state: &HttpState, connection: &Accepted, parts: &Parts) -> Result<Principal, Box<Response>> {
     headers::check_once(&parts.headers)?;
     let caller = state.guard.admit(parts, connection.user(), connection.source()).map_err(|why| refused(&why))?;

@@ -146,7 +146,7 @@ fn wrong_tokens_are_held_up_for_their_source_and_right_ones_are_not() {
     assert!((4..=5).contains(&told) && answers.contains(&429), "{answers:?}");
     assert_eq!(admit("guess", "2001:db8::2"), 429, "a network of 64 bits is one source");
     assert_eq!(admit("guess", "10.0.0.1"), 401, "another source");
-    assert_eq!(admit(SECRET, "2001:db8::1"), 200, "whoever shares the address is not kept out");
+    assert_eq!(admit(SECRET, "2001:db8::1"), 200, "a caller who shares the address is not kept out");
 }
 
 #[test]
