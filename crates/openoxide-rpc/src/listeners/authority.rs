@@ -1,5 +1,5 @@
 //! Reads what a request says about the place it was sent to and the page it comes from: `Host`, the authority of an
-//! absolute target, and `Origin`. Only reads; who is let in is for [`super::guard`] to decide.
+//! absolute target, and `Origin`. Only reads; who is let in is for [`super::Guard`] to decide.
 //!
 //! Whatever can be read in two ways is refused (RFC 9110 sections 4.2.4 and 7.2, RFC 9112 section 3.2): another program
 //! on the way may have read it the other way.

@@ -1,5 +1,5 @@
-//! Which user of this machine is at the other end of a connection over the loopback. Only asks the kernel; what follows
-//! is for [`super::guard`] to decide.
+//! Which user of this machine is at the other end of a connection over the loopback or a unix socket. Only asks the kernel; what follows
+//! is for [`super::Guard`] to decide.
 //!
 //! Linux lists every TCP socket of a network namespace in `/proc/net/tcp` and `/proc/net/tcp6` with the user who made it
 //! (proc_pid_net(5)). The socket at the other end has this end's addresses the other way round. A peer in another network
@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
-use openoxide_rpc::lock;
+use crate::lock;
 
 /// Who is at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PeerUser {
+pub enum PeerUser {
     /// Nobody has asked: tokens tell who it is.
     Unasked,
     /// The user this process runs as.
@@ -28,12 +28,39 @@ pub(super) enum PeerUser {
     Unknown,
 }
 
+impl PeerUser {
+    /// Who connected to a unix socket of this process: the kernel noted it then (SO_PEERCRED in unix(7)).
+    pub fn of_unix(stream: &tokio::net::UnixStream) -> Self {
+        let uid = stream.peer_cred().ok().map(|peer| peer.uid());
+        Self::of(uid, own_user())
+    }
+
+    /// Why that user is not served where there is no token; none where it is this process's own.
+    pub fn why_not_served(self) -> Option<String> {
+        let whose = match self {
+            Self::Same => return None,
+            Self::Other(uid) => format!("your process belongs to user {uid}"),
+            Self::Unknown | Self::Unasked => "it cannot be told whose process you are".to_owned(),
+        };
+        let own = rustix::process::geteuid().as_raw();
+        Some(format!("{whose}, and without a token only user {own} is served"))
+    }
+
+    fn of(owner: Option<u32>, own: Option<u32>) -> Self {
+        match (owner, own) {
+            (Some(uid), Some(own)) if uid == own => Self::Same,
+            (Some(uid), Some(_)) => Self::Other(uid),
+            (None, _) | (_, None) => Self::Unknown,
+        }
+    }
+}
+
 /// Tells who is at the other end. A look takes the kernel some milliseconds, so that one look serves all who ask at that moment.
-pub(super) struct PeerUsers {
+pub struct PeerUsers {
     tables: Arc<Tables>,
     /// Those whose look has not begun.
     asked: Mutex<Vec<Question>>,
-    /// Held by whoever looks for all.
+    /// Held by the task that looks for all.
     looking: tokio::sync::Mutex<()>,
 }
 
@@ -57,18 +84,17 @@ type Ends = (SocketAddr, SocketAddr);
 
 impl PeerUsers {
     /// Asks the tables of this process's network namespace, as far as there are any.
-    pub(super) fn open() -> Self {
+    pub fn open() -> Self {
         let files = ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().filter_map(|table| File::open(table).ok());
-        let own = Some(rustix::process::geteuid().as_raw()).filter(|own| !is_ambiguous(*own));
-        let tables = Arc::new(Tables { files: Mutex::new(files.collect()), own });
+        let tables = Arc::new(Tables { files: Mutex::new(files.collect()), own: own_user() });
         Self { tables, asked: Mutex::default(), looking: tokio::sync::Mutex::default() }
     }
 
     /// Who is at the other end of the connection from `peer` to `local`, which is open before this is called.
-    pub(super) async fn user_of(&self, peer: SocketAddr, local: SocketAddr) -> PeerUser {
+    pub async fn user_of(&self, peer: SocketAddr, local: SocketAddr) -> PeerUser {
         let (answer, mut found) = oneshot::channel();
         lock(&self.asked).push(Question { ends: ends(peer, local), answer });
-        // Cancel-safe: an answer stays until it is received, and whoever looks has asked as well.
+        // Cancel-safe: an answer stays until it is received, and the task that looks has asked as well.
         tokio::select! {
             user = &mut found => return user.unwrap_or(PeerUser::Unknown),
             _looking = self.looking.lock() => {
@@ -103,15 +129,7 @@ impl Tables {
         }
         for Question { ends, answer } in questions {
             // Whoever has asked may be gone.
-            let _ = answer.send(self.user(owners.get(&ends).copied()));
-        }
-    }
-
-    fn user(&self, owner: Option<u32>) -> PeerUser {
-        match (owner, self.own) {
-            (Some(uid), Some(own)) if uid == own => PeerUser::Same,
-            (Some(uid), Some(_)) => PeerUser::Other(uid),
-            (None, _) | (_, None) => PeerUser::Unknown,
+            let _ = answer.send(PeerUser::of(owners.get(&ends).copied(), self.own));
         }
     }
 }
@@ -119,6 +137,11 @@ impl Tables {
 fn ends(own: SocketAddr, other: SocketAddr) -> Ends {
     let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
     (plain(own), plain(other))
+}
+
+/// The user this process runs as; none where the kernel may show others under the same number.
+fn own_user() -> Option<u32> {
+    Some(rustix::process::geteuid().as_raw()).filter(|own| !is_ambiguous(*own))
 }
 
 /// Whether the kernel may show other users under this number. Within a user namespace it shows each user that the
@@ -144,7 +167,7 @@ fn owners_in(table: &str) -> impl Iterator<Item = (Ends, u32)> {
     })
 }
 
-/// Whether a socket in this state has been connected: not one that is only about to be, by whoever has taken the same port
+/// Whether a socket in this state has been connected: not one that is only about to be, by a process that has taken the same port
 /// since.
 fn is_connected(state: &str) -> bool {
     // ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING (include/net/tcp_states.h).
@@ -229,6 +252,20 @@ mod tests {
                 "nobody is there any more"
             );
         }
+    }
+
+    #[test]
+    fn only_the_own_user_is_served_and_only_where_the_kernel_tells_it_apart() {
+        for (owner, own, expected) in [
+            (Some(5), Some(5), PeerUser::Same),
+            (Some(0), Some(5), PeerUser::Other(0)),
+            (Some(5), None, PeerUser::Unknown),
+            (None, Some(5), PeerUser::Unknown),
+        ] {
+            assert_eq!(PeerUser::of(owner, own), expected);
+            assert_eq!(expected.why_not_served().is_none(), expected == PeerUser::Same);
+        }
+        assert!(PeerUser::Unasked.why_not_served().is_some());
     }
 
     #[tokio::test]
