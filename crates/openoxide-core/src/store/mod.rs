@@ -6,6 +6,8 @@
 
 mod expiry;
 mod file_record;
+#[cfg(test)]
+mod format_tests;
 mod index;
 mod jsonl;
 mod ledger;
