@@ -27,7 +27,9 @@ pub(super) struct Record {
     pub(super) task_id: String,
     /// Whose it is.
     pub(super) principal: String,
+    #[serde(with = "id")]
     pub(super) thread_id: ThreadId,
+    #[serde(with = "id")]
     pub(super) turn_id: TurnId,
     /// Milliseconds of the Unix epoch.
     pub(super) created_ms: u64,
@@ -39,6 +41,28 @@ pub(super) struct Record {
     /// What the call would have answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) result: Option<Value>,
+}
+
+/// Ids of core as text.
+mod id {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(id: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(id)
+    }
+
+    pub(super) fn deserialize<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: FromStr<Err: Display>,
+    {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(|error| D::Error::custom(format_args!("{text:?} is no id: {error}")))
+    }
 }
 
 fn timestamp(ms: u64) -> String {

@@ -1,4 +1,4 @@
-//! What is on disk, as literal text: the lines of a rollout in both formats, and the other files of the store. A change of a
+//! What is on disk, as literal text: the lines of a rollout in both formats, and the note in a ledger of a patch. A change of a
 //! type of core's shows here before it changes a file of somebody's.
 
 use std::ffi::OsString;
@@ -10,7 +10,8 @@ use openoxide_llm::{HistoryItem, Role, Usage};
 use openoxide_sandbox::SandboxMode;
 
 use super::*;
-use crate::{ApprovalPolicy, Denial, DenialReason, Holder, RememberedApproval};
+use crate::store::{FileRecord, Overrides};
+use crate::{ApprovalPolicy, Denial, DenialReason, RememberedApproval, TurnStatus};
 
 const THREAD: &str = "01a1fc7a-8d1f-75f7-89b7-18c906dd0c5b";
 const OTHER: &str = "01a1fc7a-8d1f-75f7-89b7-18c906dd0c5c";
@@ -20,12 +21,12 @@ const TIME: &str = "2026-01-02T03:04:05.006Z";
 
 /// A line as it is written, but for its end.
 fn written(line: &RolloutLine) -> String {
-    serde_json::to_string(line).unwrap()
+    text_of(line)
 }
 
 /// A line as it is read.
 fn read(text: &str) -> RolloutLine {
-    serde_json::from_str(text).unwrap()
+    read_line(text.as_bytes()).unwrap()
 }
 
 /// A name that is no text.
@@ -100,7 +101,7 @@ fn files() -> Vec<FileRecord> {
 
 const FILES: &str = r#"[{"path":"\"/w/\\377 \\\"a\\\"\\n\"","before":"old\n","after":"abc","mode":33188,"is_kept":true},{"path":"/w/b","is_kept":false}]"#;
 
-fn ended(status: TurnStatusRecord, reasons: &[DenialReason]) -> EventRecord {
+fn ended(status: TurnStatus, reasons: &[DenialReason]) -> EventRecord {
     let denial = |reason: &DenialReason| Denial { what: "`ls`".into(), reason: *reason, note: None };
     EventRecord::TurnEnded {
         turn_id: TURN.parse().unwrap(),
@@ -150,7 +151,7 @@ fn lines() -> Vec<(RolloutItem, String)> {
         (DenialReason::NotAskable, "not_askable"),
     ];
     let denials: Vec<_> = reasons.iter().map(|(_, word)| format!(r#"{{"what":"`ls`","reason":"{word}"}}"#)).collect();
-    let mut noted = ended(TurnStatusRecord::Failed, &[DenialReason::Declined]);
+    let mut noted = ended(TurnStatus::Failed, &[DenialReason::Declined]);
     if let EventRecord::TurnEnded { denials, diff, diff_bytes, .. } = &mut noted {
         denials[0].note = Some("no".into());
         (*diff, *diff_bytes) = (None, 6);
@@ -265,7 +266,7 @@ fn lines() -> Vec<(RolloutItem, String)> {
                 context: context(Some("8:1"), SandboxMode::WorkspaceWrite, ApprovalPolicy::OnRequest),
                 usage_before: usage(9),
                 remembered: remembered.clone(),
-                results: vec![ended(TurnStatusRecord::Completed, &[])],
+                results: vec![ended(TurnStatus::Completed, &[])],
             },
             format!(
                 r#"{{"type":"checkpoint","context":{CONTEXT},"usage_before":{{"inputTokens":9,"cachedInputTokens":2,"outputTokens":3,"reasoningOutputTokens":4}},"remembered":[{}],"results":[{ENDED}]}}"#,
@@ -284,9 +285,9 @@ fn lines() -> Vec<(RolloutItem, String)> {
             EventRecord::Patched { turn_id, call_id: "c".into(), files: Vec::new(), diff: None },
             format!(r#"{{"type":"patched","turn_id":"{TURN}","call_id":"c","files":[],"diff":null}}"#),
         ),
-        (ended(TurnStatusRecord::Completed, &[]), ENDED.to_owned()),
+        (ended(TurnStatus::Completed, &[]), ENDED.to_owned()),
         (
-            ended(TurnStatusRecord::Interrupted, &reasons.map(|(reason, _)| reason)),
+            ended(TurnStatus::Interrupted, &reasons.map(|(reason, _)| reason)),
             ended_with("interrupted", &denials.join(",")),
         ),
         (noted, noted_text),
@@ -345,7 +346,7 @@ fn lines_of_the_first_format_are_read() {
 }
 
 #[test]
-fn the_other_files_are_written_and_read_as_they_stand_here() {
+fn the_note_of_a_ledger_is_written_and_read_as_it_stands_here() {
     let note = PatchNote {
         directory: odd_path(),
         directory_id: "8:1".into(),
@@ -354,16 +355,6 @@ fn the_other_files_are_written_and_read_as_they_stand_here() {
     let text = format!(
         r#"{{"directory":"\"/w/\\377 \\\"a\\\"\\n\"","directory_id":"8:1","line":{{"type":"event_msg","payload":{{"type":"changes","turn_id":"{TURN}","files":{FILES}}}}}}}"#
     );
-    assert_eq!(serde_json::to_string(&note).unwrap(), text);
-    assert_eq!(serde_json::from_str::<PatchNote>(&text).unwrap(), note);
-    for (holder, text) in [
-        (Holder { pid: 7, client: None, commands: Vec::new() }, r#"{"pid":7}"#),
-        (
-            Holder { pid: 7, client: Some("zed".into()), commands: vec!["sleep 1".into()] },
-            r#"{"pid":7,"client":"zed","commands":["sleep 1"]}"#,
-        ),
-    ] {
-        assert_eq!(serde_json::to_string(&holder).unwrap(), text);
-        assert_eq!(serde_json::from_str::<Holder>(text).unwrap(), holder);
-    }
+    assert_eq!(String::from_utf8(write_note(&note).unwrap()).unwrap(), text);
+    assert_eq!(read_note(text.as_bytes()).unwrap(), note);
 }
