@@ -1,4 +1,4 @@
-//! Turns MCP messages into visits to core threads.
+//! Serves MCP: its methods in both eras, Streamable HTTP, tasks, and the tools that Codex had.
 //!
 //! Four kinds of task: the reader takes lines from stdin, the processor routes them, a runner serves each `tools/call`,
 //! and the writer is the only one that touches stdout. [`serve`] starts them over any pair of byte streams, so that

@@ -30,7 +30,6 @@ pub struct ApprovalRequest {
 
 /// The action under question.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum ApprovalAction {
     /// Run a command.
     Command {
@@ -38,6 +37,17 @@ pub enum ApprovalAction {
         argv: Vec<String>,
         /// The directory it runs in.
         cwd: PathBuf,
+    },
+    /// Type into a command that runs in the background.
+    Input {
+        /// The command's number; it holds while the process that started the command lives.
+        command_id: u64,
+        /// The command's argument vector; empty where no command of this number runs.
+        argv: Vec<String>,
+        /// The command's directory.
+        cwd: PathBuf,
+        /// What is typed, as it is.
+        text: String,
     },
     /// Change files.
     Patch {
@@ -118,7 +128,6 @@ pub enum RememberedApproval {
 
 /// The answer to an [`ApprovalRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Decision {
     /// Do it, once.
     Approve,
@@ -143,7 +152,6 @@ pub enum Decision {
 
 /// Who settled a question. Its display form is what rollouts have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Decider {
     /// Whoever sits at a client of this name.
     Client(Option<String>),
@@ -169,7 +177,6 @@ impl std::fmt::Display for Decider {
 
 /// Which kind of no a denial was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum DenialReason {
     /// Somebody said no.
     Declined,

@@ -10,7 +10,6 @@ use crate::{
 
 /// Something asked of a thread.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub enum Op {
     /// Run a turn with this prompt, after those already queued.
     UserInput {
@@ -59,7 +58,6 @@ pub enum Op {
 
 /// What became of an [`Op`] at the door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Submitted {
     /// The input has a turn of its own, running now or queued.
     Turn(TurnId),
@@ -71,7 +69,6 @@ pub enum Submitted {
 
 /// Something that happened on a thread. Each event but the first names its turn.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub enum Event {
     /// A queued turn began to run, and that is written.
     TurnStarted {
@@ -175,7 +172,6 @@ pub struct TurnItem {
 
 /// What an item is.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum TurnItemKind {
     /// A message of the model.
     Message {
@@ -228,7 +224,6 @@ pub enum TurnItemKind {
 
 /// How a command, patch or tool call stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ItemStatus {
     /// Under way.
     InProgress,
@@ -290,7 +285,6 @@ pub struct TurnResult {
 
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum TurnStatus {
     /// The model finished.
     Completed,

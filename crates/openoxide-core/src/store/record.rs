@@ -35,7 +35,6 @@ impl RolloutLine {
 
 /// What a line of a rollout says.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum RolloutItem {
     /// The first line: whose rollout this is.
     SessionMeta(SessionMeta),
@@ -173,7 +172,6 @@ pub struct TurnContext {
 
 /// Something that happened, beside the history.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum EventRecord {
     /// A question was settled.
     ApprovalDecided {

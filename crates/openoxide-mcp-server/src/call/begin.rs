@@ -12,8 +12,8 @@ use openoxide_rpc::Gate;
 use serde_json::{Map, Value};
 use tracing::Instrument as _;
 
-use super::runner::{self, Task};
-use super::submit::{self as admission, Reply};
+use super::runner::{self, CallSpec};
+use super::submit::{self, Reply};
 use super::{CallBinding, Shape};
 use crate::compat::hosts;
 use crate::connection::Connection;
@@ -43,7 +43,7 @@ pub(crate) fn begin(request: Request<'_>, params: CallToolParams) {
         return request.responder.answer(Ok(&tool_error(era, &message)));
     }
     let shape = Shape::of(&name, tool_call.thread_id());
-    let Some((open_request, admitting)) = connection.server.lifecycle.admit() else {
+    let Some((open_request, submitting)) = connection.server.lifecycle.begin_call() else {
         let result = CallResult::refused(tool_call.thread_id(), CoreError::Ending);
         return request.responder.answer(Ok(&shape.result(era, &result)));
     };
@@ -77,31 +77,29 @@ pub(crate) fn begin(request: Request<'_>, params: CallToolParams) {
     if let (Some(on_trace), Some(trace)) = (connection.server.on_trace, &meta.trace) {
         on_trace(&span, trace);
     }
-    let task = Task { connection, open, responder, limit, binding, shape, open_request, admitting };
+    let spec = CallSpec { connection, open, responder, limit, binding, shape, open_request, submitting };
     match (retry, tool_call) {
         (Some(Retry { parked, answers }), _) => {
-            let admission = admission::retry(&manager, &parked, &answers, task.open.call.client.name.clone());
-            tokio::spawn(runner::run(task, std::future::ready(admission)).instrument(span));
+            let outcome = submit::retry(&manager, &parked, &answers, spec.open.call.client.name.clone());
+            tokio::spawn(runner::run(spec, std::future::ready(outcome)).instrument(span));
         }
         (None, ToolCall::Reply(params)) => {
             // Here and not in the runner: prompts of one thread queue in the order they came.
-            match span.in_scope(|| admission::reply(&manager, &principal, params)) {
-                Reply::Now(admission) => {
-                    tokio::spawn(runner::run(task, std::future::ready(admission)).instrument(span))
-                }
-                Reply::Later(admission) => {
-                    let admission = admission::unless_cancelled(Arc::clone(&task.open.call), admission);
-                    tokio::spawn(runner::run(task, admission).instrument(span))
+            match span.in_scope(|| submit::reply(&manager, &principal, params)) {
+                Reply::Now(outcome) => tokio::spawn(runner::run(spec, std::future::ready(outcome)).instrument(span)),
+                Reply::Later(outcome) => {
+                    let outcome = submit::unless_cancelled(Arc::clone(&spec.open.call), outcome);
+                    tokio::spawn(runner::run(spec, outcome).instrument(span))
                 }
             };
         }
         (None, ToolCall::Start(params)) => {
-            let admission = async move { admission::start(&manager, &principal, params) };
-            tokio::spawn(runner::run(task, admission).instrument(span));
+            let outcome = async move { submit::start(&manager, &principal, params) };
+            tokio::spawn(runner::run(spec, outcome).instrument(span));
         }
         (None, ToolCall::Query(params)) => {
-            let admission = admission::query_in_background(manager, principal, params);
-            tokio::spawn(runner::run(task, admission).instrument(span));
+            let outcome = submit::query_in_background(manager, principal, params);
+            tokio::spawn(runner::run(spec, outcome).instrument(span));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The tokio task behind a task: it visits the turn in the creator's place, notes what goes on, and writes the result down.
+//! The tokio task behind a task: it is attached to the turn in the creator's place, notes what goes on, and writes the result down.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::turn_result;
 use crate::Server;
-use crate::call::submit::Place;
+use crate::call::submit::TurnHandle;
 use crate::connection::questions;
 use crate::convert::event::phase_of;
 use crate::convert::result::CallResult;
-use crate::server::attachments::{Claim, Visit};
+use crate::server::attachments::{AskRight, Attachment};
 use crate::server::lifecycle::OpenRequest;
 use crate::server::tasks::Task;
 use openoxide_rpc::Gate;
@@ -22,11 +22,11 @@ use openoxide_rpc::Gate;
 const LOOK: Duration = Duration::from_secs(30);
 
 /// Follows the turn of a task to its end. `open` is dropped when the result is written.
-pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, open: OpenRequest) {
-    let Place { thread, turn, attachment, .. } = place;
+pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, handle: TurnHandle, open: OpenRequest) {
+    let TurnHandle { thread, turn, attachment, .. } = handle;
     let mut events = attachment.events;
-    let visit = server.visits.enter(thread.id(), turn, Gate::new().key(), task.can_be_asked());
-    put_questions(&server, &task, &thread, turn, &visit);
+    let attachment = server.attachments.attach(thread.id(), turn, Gate::new().key(), task.can_be_asked());
+    put_questions(&server, &task, &thread, turn, &attachment);
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let abandoned = server.manager.config().limits.abandoned_turn;
@@ -47,20 +47,26 @@ pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, place: Place, o
                 match &event {
                     Event::TurnEnded { result, .. } => break CallResult::Ended(Arc::clone(&thread), Arc::clone(result)),
                     Event::ApprovalRequested { .. } if cannot_ask => deny_questions(&thread, turn),
-                    Event::ApprovalRequested { .. } => put_questions(&server, &task, &thread, turn, &visit),
-                    Event::ApprovalSettled { id, .. } => server.visits.settled(thread.id(), turn, *id),
-                    _ => {}
+                    Event::ApprovalRequested { .. } => put_questions(&server, &task, &thread, turn, &attachment),
+                    Event::ApprovalSettled { id, .. } => server.attachments.settled(thread.id(), turn, *id),
+                    Event::TurnStarted { .. }
+                    | Event::ItemStarted { .. }
+                    | Event::ItemDelta { .. }
+                    | Event::ItemCompleted { .. }
+                    | Event::Usage { .. }
+                    | Event::Plan { .. }
+                    | Event::Warning { .. } => {}
                 }
                 let phase = phase_of(&event);
                 if phase.is_some() || matches!(event, Event::ApprovalSettled { .. }) {
                     task.progress(&server.tasks, phase);
                 }
             }
-            () = visit.reoffer.notified() => put_questions(&server, &task, &thread, turn, &visit),
+            () = attachment.ask_again.notified() => put_questions(&server, &task, &thread, turn, &attachment),
             _ = look.tick() => {
                 if let Some(limit) = abandoned.filter(|limit| task.unasked_for() > *limit) {
                     tracing::info!(thread = %thread.id(), "a task that nobody asks for any more is ended");
-                    // The end of the turn is the news.
+                    // The end of the turn comes as an event.
                     drop(thread.submit(Op::Interrupt { turn_id: Some(turn), why: Interruption::Abandoned(limit) }));
                 }
             }
@@ -78,12 +84,12 @@ fn deny_questions(thread: &Arc<Thread>, turn: TurnId) {
 }
 
 /// Has the strategy answer what nobody can be asked. What the creator can be asked is in the task's state.
-fn put_questions(server: &Server, task: &Task, thread: &Arc<Thread>, turn: TurnId, visit: &Visit) {
+fn put_questions(server: &Server, task: &Task, thread: &Arc<Thread>, turn: TurnId, attachment: &Attachment) {
     for request in thread.pending_approvals().iter().filter(|request| request.turn_id == turn) {
-        match visit.claim(request.id) {
-            Claim::NobodyAskable => questions::settle_unasked(server.approval_strategy, thread, request),
-            Claim::Ask => task.progress(&server.tasks, None),
-            Claim::Elsewhere => {}
+        match attachment.ask_right(request.id) {
+            AskRight::NobodyAskable => questions::settle_unasked(server.approval_strategy, thread, request),
+            AskRight::Ask => task.progress(&server.tasks, None),
+            AskRight::Elsewhere => {}
         }
     }
 }

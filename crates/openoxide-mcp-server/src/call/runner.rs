@@ -1,4 +1,4 @@
-//! The session runner: one task for one `tools/call`. It attaches to a turn, reports its events, asks its questions and
+//! The call runner: one task for one `tools/call`. It attaches to a turn, reports its events, asks its questions and
 //! answers the call. The turn belongs to core and goes on whatever becomes of the runner.
 
 use std::panic::AssertUnwindSafe;
@@ -18,20 +18,20 @@ use super::{Shape, turn_result};
 use crate::call::CallBinding;
 use crate::call::follow;
 use crate::call::report::{HEARTBEAT, Reporter};
-use crate::call::submit::{Admission, Place};
+use crate::call::submit::{SubmitOutcome, TurnHandle};
 use crate::connection::Connection;
 use crate::connection::calls::{Call, OpenCall};
 use crate::connection::questions;
 use crate::convert::result::CallResult;
-use crate::server::attachments::{Claim, Visit};
-use crate::server::lifecycle::{Admitting, OpenRequest};
+use crate::server::attachments::{AskRight, Attachment};
+use crate::server::lifecycle::{OpenRequest, Submitting};
 use openoxide_rpc::Responder;
 
 /// The longest wait: a year. Longer is the same as no limit.
 const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What one runner is given.
-pub(crate) struct Task {
+pub(crate) struct CallSpec {
     pub(crate) connection: Arc<Connection>,
     pub(crate) open: OpenCall,
     pub(crate) responder: Responder,
@@ -44,10 +44,10 @@ pub(crate) struct Task {
     /// Dropped when the call has its answer.
     pub(crate) open_request: OpenRequest,
     /// Dropped when the call has got to its turn.
-    pub(crate) admitting: Admitting,
+    pub(crate) submitting: Submitting,
 }
 
-/// How a stay at a turn ended.
+/// How a call ended.
 enum End {
     /// With a result, which becomes an answer when there is room for one.
     Result(CallResult),
@@ -57,33 +57,35 @@ enum End {
     Cancelled,
 }
 
-/// Runs a call to its answer. `admit` finds its place.
-pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Send) {
-    let Task { connection, open, responder, limit, binding, shape, open_request, admitting } = task;
+/// Runs a call to its answer. `submit` gets it to its turn.
+pub(crate) async fn run(spec: CallSpec, submit: impl Future<Output = SubmitOutcome> + Send) {
+    let CallSpec { connection, open, responder, limit, binding, shape, open_request, submitting } = spec;
     let call = Arc::clone(&open.call);
     let work = async {
-        let admission = admit.await;
-        drop(admitting);
-        if let Admission::Place(place) = &admission {
-            place.thread.used_by(call.client.name.as_deref());
+        let outcome = submit.await;
+        drop(submitting);
+        if let SubmitOutcome::Turn(handle) = &outcome {
+            handle.thread.used_by(call.client.name.as_deref());
         }
-        match admission {
-            Admission::Result(result) => End::Result(result),
-            Admission::Cancelled => End::Cancelled,
-            Admission::Ended(thread, kept) => {
+        match outcome {
+            SubmitOutcome::Result(result) => End::Result(result),
+            SubmitOutcome::Cancelled => End::Cancelled,
+            SubmitOutcome::Ended(thread, kept) => {
                 let result = turn_result::whole(&thread, kept.turn_id).await.unwrap_or(kept);
                 End::Result(CallResult::Ended(thread, result))
             }
-            Admission::Place(place) if call.client.takes_tasks && call.era == Era::Modern && !call.is_codex => {
-                into_task(&connection, &call, *place, &open_request, binding).await
+            SubmitOutcome::Turn(handle) if call.client.takes_tasks && call.era == Era::Modern && !call.is_codex => {
+                into_task(&connection, &call, *handle, &open_request, binding).await
             }
-            Admission::Place(place) => Stay::new(&connection, &call, *place, binding, &shape).run(limit).await,
+            SubmitOutcome::Turn(handle) => {
+                CallRunner::new(&connection, &call, *handle, binding, &shape).run(limit).await
+            }
         }
     };
     let end = match AssertUnwindSafe(work).catch_unwind().await {
         Ok(end) => end,
         Err(_) => {
-            tracing::error!(id = %call.id, "a session runner panicked");
+            tracing::error!(id = %call.id, "a call runner panicked");
             let message = "internal error: the call could not be completed; the thread can be used again";
             End::Result(CallResult::Invalid(message.to_owned()))
         }
@@ -116,27 +118,27 @@ pub(crate) async fn run(task: Task, admit: impl Future<Output = Admission> + Sen
 async fn into_task(
     connection: &Arc<Connection>,
     call: &Arc<Call>,
-    place: Place,
+    handle: TurnHandle,
     open_request: &OpenRequest,
     binding: CallBinding,
 ) -> End {
     let server = &connection.server;
-    let created = server.tasks.create(&connection.principal, place.thread.id(), place.turn, call.client.can_be_asked);
+    let created = server.tasks.create(&connection.principal, handle.thread.id(), handle.turn, call.client.can_be_asked);
     match created {
         Ok(task) => {
             let answer = task.state(&server.tasks).created();
-            tokio::spawn(follow::follow(Arc::clone(server), task, place, open_request.clone()));
+            tokio::spawn(follow::follow(Arc::clone(server), task, handle, open_request.clone()));
             End::Answer(answer)
         }
         Err(error) => {
             tracing::warn!(%error, "a task could not be written, so its call waits for the turn");
-            Stay::new(connection, call, place, binding, &Shape::Native).run(None).await
+            CallRunner::new(connection, call, handle, binding, &Shape::Native).run(None).await
         }
     }
 }
 
-/// One call's stay at one turn.
-struct Stay<'a> {
+/// Serves one call at one turn.
+struct CallRunner<'a> {
     connection: &'a Arc<Connection>,
     call: &'a Arc<Call>,
     thread: Arc<Thread>,
@@ -146,25 +148,25 @@ struct Stay<'a> {
     steer: Option<SteerId>,
     binding: CallBinding,
     shape: &'a Shape,
-    place: Option<openoxide_core::Attachment>,
+    start: Option<openoxide_core::Attachment>,
 }
 
-impl<'a> Stay<'a> {
+impl<'a> CallRunner<'a> {
     fn new(
         connection: &'a Arc<Connection>,
         call: &'a Arc<Call>,
-        place: Place,
+        handle: TurnHandle,
         binding: CallBinding,
         shape: &'a Shape,
     ) -> Self {
-        let Place { thread, turn, attachment, began, steer } = place;
-        Self { connection, call, thread, turn, began, steer, binding, shape, place: Some(attachment) }
+        let TurnHandle { thread, turn, attachment, began, steer } = handle;
+        Self { connection, call, thread, turn, began, steer, binding, shape, start: Some(attachment) }
     }
 
     async fn run(mut self, limit: Option<Duration>) -> End {
-        let Some(attachment) = self.place.take() else { return End::Cancelled };
-        let (snapshot, mut events) = (attachment.snapshot, attachment.events);
-        let visit = self.connection.server.visits.enter(
+        let Some(start) = self.start.take() else { return End::Cancelled };
+        let (snapshot, mut events) = (start.snapshot, start.events);
+        let attachment = self.connection.server.attachments.attach(
             self.thread.id(),
             self.turn,
             self.call.gate.key(),
@@ -181,8 +183,8 @@ impl<'a> Stay<'a> {
         } else if snapshot.running.is_some() {
             reporter.phase("waiting for the turn before");
         }
-        if let Some(answer) = self.ask_pending(&visit) {
-            visit.park();
+        if let Some(answer) = self.ask_pending(&attachment) {
+            attachment.park();
             return End::Answer(answer);
         }
         let now = tokio::time::Instant::now();
@@ -195,7 +197,7 @@ impl<'a> Stay<'a> {
             // over a deadline that has passed.
             tokio::select! {
                 biased;
-                () = self.call.cancelled.notified() => return self.cancelled(visit),
+                () = self.call.cancelled.notified() => return self.cancelled(attachment),
                 event = events.next() => {
                     let Some(event) = event else {
                         return End::Result(turn_result::cut_short(&self.thread, self.turn).await);
@@ -212,7 +214,7 @@ impl<'a> Stay<'a> {
                     }
                     tokio::select! {
                         () = reporter.event(&event) => {}
-                        () = self.call.cancelled.notified() => return self.cancelled(visit),
+                        () = self.call.cancelled.notified() => return self.cancelled(attachment),
                     }
                     match event {
                         Event::TurnEnded { result, .. } => {
@@ -220,18 +222,24 @@ impl<'a> Stay<'a> {
                             return End::Result(CallResult::Ended(Arc::clone(&self.thread), result));
                         }
                         Event::ApprovalRequested { .. } => {
-                            if let Some(answer) = self.ask_pending(&visit) {
-                                visit.park();
+                            if let Some(answer) = self.ask_pending(&attachment) {
+                                attachment.park();
                                 return End::Answer(answer);
                             }
                         }
                         Event::ApprovalSettled { id, .. } => self.settled(id),
-                        _ => {}
+                        Event::TurnStarted { .. }
+                        | Event::ItemStarted { .. }
+                        | Event::ItemDelta { .. }
+                        | Event::ItemCompleted { .. }
+                        | Event::Usage { .. }
+                        | Event::Plan { .. }
+                        | Event::Warning { .. } => {}
                     }
                 }
-                () = visit.reoffer.notified() => {
-                    if let Some(answer) = self.ask_pending(&visit) {
-                        visit.park();
+                () = attachment.ask_again.notified() => {
+                    if let Some(answer) = self.ask_pending(&attachment) {
+                        attachment.park();
                         return End::Answer(answer);
                     }
                 }
@@ -246,19 +254,19 @@ impl<'a> Stay<'a> {
     }
 
     /// Puts every question of the turn that is this call's to put. Returns the answer to park with, in the modern era.
-    fn ask_pending(&self, visit: &Visit) -> Option<Value> {
+    fn ask_pending(&self, attachment: &Attachment) -> Option<Value> {
         let pending = self.thread.pending_approvals();
         let mut parked = Vec::new();
         for request in pending.iter().filter(|request| request.turn_id == self.turn) {
-            match visit.claim(request.id) {
-                Claim::Elsewhere => {}
-                Claim::NobodyAskable => {
+            match attachment.ask_right(request.id) {
+                AskRight::Elsewhere => {}
+                AskRight::NobodyAskable => {
                     questions::settle_unasked(self.connection.server.approval_strategy, &self.thread, request)
                 }
-                Claim::Ask if !self.connection.can_answer() => {
+                AskRight::Ask if !self.connection.can_answer() => {
                     questions::settle_disconnected(&self.thread, request.id, self.call.client.name.clone());
                 }
-                Claim::Ask => match self.call.era {
+                AskRight::Ask => match self.call.era {
                     Era::Legacy => {
                         let id = self.connection.questions.enter(&self.thread, request.id, self.call);
                         let params = self.wording(request);
@@ -284,9 +292,9 @@ impl<'a> Stay<'a> {
         self.shape.question(request, &self.thread, &self.call.id)
     }
 
-    /// A question is settled, perhaps elsewhere: whoever still shows it is told.
+    /// A question is settled, perhaps elsewhere: a client that still shows it is told.
     fn settled(&self, approval: ApprovalId) {
-        self.connection.server.visits.settled(self.thread.id(), self.turn, approval);
+        self.connection.server.attachments.settled(self.thread.id(), self.turn, approval);
         if let Some(id) = self.connection.questions.withdraw(approval) {
             self.tell_withdrawn(id);
         }
@@ -305,14 +313,14 @@ impl<'a> Stay<'a> {
 
     /// The client cancelled: what it began ends, and so does what nobody watches any more. Steering text that the model
     /// was not given is taken back.
-    fn cancelled(self, visit: Visit) -> End {
+    fn cancelled(self, attachment: Attachment) -> End {
         self.withdraw_questions();
         if let Some(steer) = self.steer
             && let Err(error) = self.thread.submit(Op::Withdraw { steer })
         {
             tracing::debug!(%error, "the thread of a cancelled call is closed");
         }
-        let nobody_left = visit.leave();
+        let nobody_left = attachment.detach();
         if (self.began || nobody_left)
             && let Err(error) = self.thread.submit(Op::Abandon { turn_id: self.turn, why: Interruption::Cancelled })
         {

@@ -1,7 +1,7 @@
-//! From a `tools/call` to a place on a turn: the station between arguments and core.
+//! From the arguments of a `tools/call` to its turn.
 //!
-//! What continues a thread is admitted in the order of arrival, synchronously, by the processor: that is what keeps
-//! prompts of one thread in order. What starts a thread touches the disk and is admitted by its runner.
+//! What continues a thread is submitted in the order of arrival, synchronously, by the processor: that is what keeps
+//! prompts of one thread in order. What starts a thread touches the disk and is submitted by its runner.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +21,8 @@ use crate::convert::choices;
 use crate::convert::result::CallResult;
 use crate::principal::Principal;
 
-/// A place on a turn.
-pub(crate) struct Place {
+/// A call's hold on its turn.
+pub(crate) struct TurnHandle {
     pub(crate) thread: Arc<Thread>,
     pub(crate) turn: TurnId,
     pub(crate) attachment: Attachment,
@@ -32,49 +32,49 @@ pub(crate) struct Place {
     pub(crate) steer: Option<SteerId>,
 }
 
-/// Where a call got to.
-pub(crate) enum Admission {
-    /// On a turn.
-    Place(Box<Place>),
+/// Where a call got to when it was submitted.
+pub(crate) enum SubmitOutcome {
+    /// To its turn.
+    Turn(Box<TurnHandle>),
     /// How the call ended is known already.
     Result(CallResult),
     /// The turn is over; the result is without its diff. With it, it becomes an answer when there is room for one.
     Ended(Arc<Thread>, Arc<TurnResult>),
-    /// Nowhere: the client does not want an answer any more.
+    /// To nothing: the client does not want an answer any more.
     Cancelled,
 }
 
-fn refused(thread: Option<&str>, error: CoreError) -> Admission {
-    Admission::Result(CallResult::refused(thread, error))
+fn refused(thread: Option<&str>, error: CoreError) -> SubmitOutcome {
+    SubmitOutcome::Result(CallResult::refused(thread, error))
 }
 
-fn invalid(message: impl Into<String>) -> Admission {
-    Admission::Result(CallResult::Invalid(message.into()))
+fn invalid(message: impl Into<String>) -> SubmitOutcome {
+    SubmitOutcome::Result(CallResult::Invalid(message.into()))
 }
 
-fn placed(thread: Arc<Thread>, submitted: Result<(Submitted, Attachment), CoreError>) -> Admission {
+fn attached(thread: Arc<Thread>, submitted: Result<(Submitted, Attachment), CoreError>) -> SubmitOutcome {
     match submitted {
         Ok((Submitted::Turn(turn), attachment)) => {
-            Admission::Place(Box::new(Place { thread, turn, attachment, began: true, steer: None }))
+            SubmitOutcome::Turn(Box::new(TurnHandle { thread, turn, attachment, began: true, steer: None }))
         }
         Ok((Submitted::Steered(turn, steer), attachment)) => {
-            Admission::Place(Box::new(Place { thread, turn, attachment, began: false, steer: Some(steer) }))
+            SubmitOutcome::Turn(Box::new(TurnHandle { thread, turn, attachment, began: false, steer: Some(steer) }))
         }
         Ok((_, attachment)) => last(&thread, attachment.snapshot.last),
-        Err(error) => Admission::Result(CallResult::failed(thread.id().to_string(), &error)),
+        Err(error) => SubmitOutcome::Result(CallResult::failed(thread.id().to_string(), &error)),
     }
 }
 
 /// The last result of a thread on which no turn runs.
-fn last(thread: &Arc<Thread>, last: Option<Arc<TurnResult>>) -> Admission {
+fn last(thread: &Arc<Thread>, last: Option<Arc<TurnResult>>) -> SubmitOutcome {
     match last {
-        Some(result) => Admission::Ended(Arc::clone(thread), result),
+        Some(result) => SubmitOutcome::Ended(Arc::clone(thread), result),
         None => invalid("no turn has run on this thread yet; send a prompt"),
     }
 }
 
 /// Starts a thread with its first turn. Blocks on the disk for a moment.
-pub(crate) fn start(manager: &Arc<ThreadManager>, principal: &Principal, params: OpenoxideParams) -> Admission {
+pub(crate) fn start(manager: &Arc<ThreadManager>, principal: &Principal, params: OpenoxideParams) -> SubmitOutcome {
     let defaults = manager.config().thread_defaults();
     let overrides = params.config.unwrap_or_default();
     let config = ThreadConfig {
@@ -102,7 +102,7 @@ pub(crate) async fn query_in_background(
     manager: Arc<ThreadManager>,
     principal: Principal,
     params: QueryParams,
-) -> Admission {
+) -> SubmitOutcome {
     let span = tracing::Span::current();
     let asked = move || span.in_scope(|| query(&manager, &principal, params));
     let asked = tokio::task::spawn_blocking(asked).await;
@@ -110,7 +110,7 @@ pub(crate) async fn query_in_background(
 }
 
 /// Starts a query on a thread of its own, or on a read-only fork. Blocks on the disk where the thread has to be read.
-fn query(manager: &Arc<ThreadManager>, principal: &Principal, params: QueryParams) -> Admission {
+fn query(manager: &Arc<ThreadManager>, principal: &Principal, params: QueryParams) -> SubmitOutcome {
     let Some(thread_id) = &params.thread_id else {
         let defaults = manager.config().thread_defaults();
         let config = ThreadConfig {
@@ -162,31 +162,31 @@ fn query(manager: &Arc<ThreadManager>, principal: &Principal, params: QueryParam
     begin(Ok(fork), params.query)
 }
 
-fn begin(thread: Result<Arc<Thread>, CoreError>, prompt: String) -> Admission {
+fn begin(thread: Result<Arc<Thread>, CoreError>, prompt: String) -> SubmitOutcome {
     match thread {
         Ok(thread) => {
             let submitted = thread.submit_and_attach(Op::UserInput { text: prompt });
-            placed(thread, submitted)
+            attached(thread, submitted)
         }
         Err(error) => refused(None, error),
     }
 }
 
-fn thread_id(id: &str) -> Result<ThreadId, Admission> {
+fn thread_id(id: &str) -> Result<ThreadId, SubmitOutcome> {
     let Ok(thread_id) = id.parse::<ThreadId>() else {
         let message = format!("thread_id is {id:?}, which is no thread id; use the threadId of an earlier result");
-        return Err(Admission::Result(CallResult::BadThreadId(message)));
+        return Err(SubmitOutcome::Result(CallResult::BadThreadId(message)));
     };
     Ok(thread_id)
 }
 
 /// Where a call that continues a thread gets to at once, or the future by which it gets there.
 pub(crate) enum Reply {
-    Now(Admission),
-    Later(BoxFuture<'static, Admission>),
+    Now(SubmitOutcome),
+    Later(BoxFuture<'static, SubmitOutcome>),
 }
 
-/// Continues a thread. Calls of one thread are admitted in the order in which this is called, also where the thread has
+/// Continues a thread. Calls of one thread are submitted in the order in which this is called, also where the thread has
 /// to be loaded first.
 pub(crate) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, params: ReplyParams) -> Reply {
     let id = match thread_id(&params.thread_id) {
@@ -224,24 +224,24 @@ fn as_told(manager: &ThreadManager, principal: &Principal, id: ThreadId, error: 
     }
 }
 
-/// Gives up the place in line of a call that is cancelled while it waits, so that the next need not wait for it.
-pub(crate) async fn unless_cancelled(call: Arc<Call>, admission: BoxFuture<'static, Admission>) -> Admission {
-    // Cancel-safe: a turn is asked for by the poll that makes the admission ready.
+/// Takes a call that is cancelled while it waits out of the queue, so that the next need not wait for it.
+pub(crate) async fn unless_cancelled(call: Arc<Call>, outcome: BoxFuture<'static, SubmitOutcome>) -> SubmitOutcome {
+    // Cancel-safe: a turn is asked for by the poll that makes the outcome ready.
     tokio::select! {
         biased;
-        () = call.cancelled.notified() => Admission::Cancelled,
-        admission = admission => admission,
+        () = call.cancelled.notified() => SubmitOutcome::Cancelled,
+        outcome = outcome => outcome,
     }
 }
 
-fn reply_on(thread: &Arc<Thread>, principal: &Principal, params: ReplyParams) -> Admission {
+fn reply_on(thread: &Arc<Thread>, principal: &Principal, params: ReplyParams) -> SubmitOutcome {
     if !principal.may_use(thread.config().owner.as_deref()) {
         return refused(None, CoreError::ThreadNotFound { id: thread.id() });
     }
     let id = thread.id().to_string();
     if params.close.unwrap_or_default() {
         return match thread.submit(Op::Shutdown) {
-            Ok(_) => Admission::Result(CallResult::Closed(Arc::clone(thread))),
+            Ok(_) => SubmitOutcome::Result(CallResult::Closed(Arc::clone(thread))),
             Err(error) => refused(Some(&id), error),
         };
     }
@@ -256,7 +256,7 @@ fn reply_on(thread: &Arc<Thread>, principal: &Principal, params: ReplyParams) ->
         return match running {
             Some(turn) => {
                 let thread = Arc::clone(thread);
-                Admission::Place(Box::new(Place { thread, turn, attachment, began: false, steer: None }))
+                SubmitOutcome::Turn(Box::new(TurnHandle { thread, turn, attachment, began: false, steer: None }))
             }
             None => last(thread, attachment.snapshot.last),
         };
@@ -269,7 +269,7 @@ fn reply_on(thread: &Arc<Thread>, principal: &Principal, params: ReplyParams) ->
         false => Op::UserInput { text },
     };
     let submitted = thread.submit_and_attach(op);
-    placed(Arc::clone(thread), submitted)
+    attached(Arc::clone(thread), submitted)
 }
 
 /// Brings a parked call back to its turn with the answers it collected. Never starts a turn, and decides nothing that
@@ -279,14 +279,14 @@ pub(crate) fn retry(
     parked: &ParkedCall,
     answers: &Map<String, Value>,
     client: Option<String>,
-) -> Admission {
+) -> SubmitOutcome {
     let (Ok(thread_id), Ok(turn)) = (parked.thread_id.parse::<ThreadId>(), parked.turn_id.parse::<TurnId>()) else {
         return invalid("the parked call names no thread");
     };
     let gone = || {
         let message =
             "the turn that asked was interrupted; its questions are void. Continue the thread with a new prompt";
-        Admission::Result(CallResult::interrupted(parked.thread_id.clone(), message))
+        SubmitOutcome::Result(CallResult::interrupted(parked.thread_id.clone(), message))
     };
     // A turn that waits is in memory.
     let Some(thread) = manager.in_memory(thread_id) else { return gone() };
@@ -299,10 +299,10 @@ pub(crate) fn retry(
     }
     let snapshot = &attachment.snapshot;
     if snapshot.running == Some(turn) || snapshot.queued.contains(&turn) {
-        return Admission::Place(Box::new(Place { thread, turn, attachment, began: true, steer: None }));
+        return SubmitOutcome::Turn(Box::new(TurnHandle { thread, turn, attachment, began: true, steer: None }));
     }
     match thread.kept_result(turn) {
-        Some(result) => Admission::Ended(thread, result),
+        Some(result) => SubmitOutcome::Ended(thread, result),
         None => gone(),
     }
 }

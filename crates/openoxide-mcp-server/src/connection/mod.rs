@@ -44,7 +44,7 @@ pub(crate) struct Connection {
     pub(crate) subscriptions: Arc<Subscriptions>,
     /// Bytes that requests may hold which wait for room for their answers.
     pub(crate) waiting: Arc<Semaphore>,
-    /// The right to read an answer from the disk; so many are made at once.
+    /// The right to read an answer from the disk; a few are read at once.
     pub(crate) reading: Semaphore,
     /// Whether its client has ended its input, so that no question is answered any more.
     is_input_over: AtomicBool,

@@ -63,7 +63,7 @@ impl Questions {
         }
     }
 
-    /// Settles every question as denied: whoever was asked went away.
+    /// Settles every question as denied: the client that was asked went away.
     pub(crate) fn disconnect(&self) {
         let open: Vec<Question> = self.lock().drain().map(|(_, question)| question).collect();
         for Question { thread, approval, client, .. } in open {
@@ -115,7 +115,7 @@ pub(crate) fn settle_unasked(strategy: ApprovalStrategy, thread: &Arc<Thread>, r
     settle(thread, request.id, decision, Decider::Strategy(strategy.name()));
 }
 
-/// Denies a question because whoever was asked, or would be, has gone away.
+/// Denies a question because the client that was asked, or would be, has gone away.
 pub(crate) fn settle_disconnected(thread: &Arc<Thread>, approval: ApprovalId, client: Option<String>) {
     settle(thread, approval, deny(DenialReason::Disconnected), Decider::Client(client));
 }

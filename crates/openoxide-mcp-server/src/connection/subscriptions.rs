@@ -51,7 +51,7 @@ pub(crate) struct Subscriptions {
 struct Inner {
     /// Resources that a legacy client watches.
     legacy: HashSet<String>,
-    /// Whether a legacy client has read the list, which is what a change of it is news to.
+    /// Whether a legacy client has read the list, so that it is told when the list changes.
     has_listed: bool,
     listeners: Vec<Listener>,
     /// Turns core's word into notifications.
@@ -154,7 +154,7 @@ impl Subscriptions {
             agreed["taskIds"] = tasks.iter().map(|task| Value::from(task.id())).collect();
         }
         let params = json!({ "_meta": { SUBSCRIPTION_ID: responder.id() }, "notifications": agreed });
-        // Under the lock, so that no news of this subscription comes before.
+        // Under the lock, so that no change is told before it.
         responder.out().push(notification("notifications/subscriptions/acknowledged", &params));
         for task in &tasks {
             task.watch(&server.tasks, responder.id(), responder.out());
@@ -229,7 +229,7 @@ impl Subscriptions {
     }
 }
 
-/// A connection that is gone, such as an HTTP request, waits for no more news.
+/// A connection that is gone, such as an HTTP request, waits for no more changes.
 impl Drop for Subscriptions {
     fn drop(&mut self) {
         if let Some(telling) = self.lock().telling.take() {

@@ -92,6 +92,7 @@ pub(crate) struct ApprovalData<'a> {
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 enum ActionData<'a> {
     Command { argv: &'a [String], cwd: String },
+    Input { command_id: u64, argv: &'a [String], cwd: String, text: &'a str },
     Patch { changes: Vec<ChangeData<'a>>, unified_diff: &'a str },
     UserInput { questions: Vec<QuestionData<'a>> },
 }
@@ -119,11 +120,11 @@ pub(crate) struct StepData<'a> {
     status: &'static str,
 }
 
-/// An item, whose changes `changes_of` tells where it is a patch; none of a kind that the wire has no words for.
+/// An item, whose changes `changes_of` tells where it is a patch.
 pub(crate) fn item<'a>(
     item: &'a TurnItem,
     changes_of: impl FnOnce(&'a [FileChange]) -> Vec<ChangeData<'a>>,
-) -> Option<ItemData<'a>> {
+) -> ItemData<'a> {
     let kind = match &item.kind {
         TurnItemKind::Message { text } => ItemKindData::Message { text },
         TurnItemKind::Reasoning { text } => ItemKindData::Reasoning { text },
@@ -142,17 +143,16 @@ pub(crate) fn item<'a>(
         TurnItemKind::Tool { call_id, name, summary, status } => {
             ItemKindData::Tool { call_id, name, summary, status: status_of(*status) }
         }
-        _ => return None,
     };
-    Some(ItemData { id: item.id, kind })
+    ItemData { id: item.id, kind }
 }
 
 fn status_of(status: ItemStatus) -> StatusData {
     match status {
         ItemStatus::InProgress => StatusData::InProgress,
         ItemStatus::Completed => StatusData::Completed,
+        ItemStatus::Failed => StatusData::Failed,
         ItemStatus::Declined => StatusData::Declined,
-        _ => StatusData::Failed,
     }
 }
 
@@ -167,17 +167,19 @@ pub(crate) fn change<'a>(change: &FileChange, diff: impl Into<Cow<'a, str>>) -> 
     ChangeData { path: quote_path(&change.path), kind, move_to, diff: diff.into() }
 }
 
-/// A question; none about an action that the wire has no words for.
-pub(crate) fn approval(request: &ApprovalRequest) -> Option<ApprovalData<'_>> {
+/// A question.
+pub(crate) fn approval(request: &ApprovalRequest) -> ApprovalData<'_> {
     let action = match &request.action {
         ApprovalAction::Command { argv, cwd } => ActionData::Command { argv, cwd: quote_path(cwd) },
+        ApprovalAction::Input { command_id, argv, cwd, text } => {
+            ActionData::Input { command_id: *command_id, argv, cwd: quote_path(cwd), text }
+        }
         ApprovalAction::Patch { changes, unified_diff } => {
             ActionData::Patch { changes: changes.iter().map(|one| change(one, &*one.diff)).collect(), unified_diff }
         }
         ApprovalAction::UserInput { questions } => ActionData::UserInput { questions: self::questions(questions) },
-        _ => return None,
     };
-    Some(ApprovalData {
+    ApprovalData {
         id: request.id.to_string(),
         thread_id: request.thread_id.to_string(),
         turn_id: request.turn_id.to_string(),
@@ -186,7 +188,7 @@ pub(crate) fn approval(request: &ApprovalRequest) -> Option<ApprovalData<'_>> {
         reason: &request.reason,
         confined: request.confined,
         action,
-    })
+    }
 }
 
 /// The model's questions.
@@ -244,7 +246,7 @@ mod tests {
     }
 
     fn shown(kind: TurnItemKind) -> String {
-        serde_json::to_string(&item(&TurnItem { id: 7, kind }, whole).unwrap()).unwrap()
+        serde_json::to_string(&item(&TurnItem { id: 7, kind }, whole)).unwrap()
     }
 
     fn changes() -> Vec<FileChange> {
@@ -314,7 +316,7 @@ mod tests {
                 confined: true,
                 action,
             };
-            serde_json::to_string(&approval(&request).unwrap()).unwrap()
+            serde_json::to_string(&approval(&request)).unwrap()
         };
         let expected = |justification: &str, action: &str| {
             format!(
@@ -323,6 +325,12 @@ mod tests {
         };
         let command = ApprovalAction::Command { argv: vec!["ls".into()], cwd: "/w".into() };
         assert_eq!(asked(command, Some("j")), expected("\"j\"", r#"{"type":"command","argv":["ls"],"cwd":"/w"}"#));
+        let input =
+            ApprovalAction::Input { command_id: 3, argv: vec!["sh".into()], cwd: "/w".into(), text: "y\n".into() };
+        assert_eq!(
+            asked(input, None),
+            expected("null", r#"{"type":"input","commandId":3,"argv":["sh"],"cwd":"/w","text":"y\n"}"#)
+        );
         let patch = ApprovalAction::Patch { changes: changes(), unified_diff: "u".into() };
         let told = format!(r#"{{"type":"patch","changes":{CHANGES},"unifiedDiff":"u"}}"#);
         assert_eq!(asked(patch, None), expected("null", &told));

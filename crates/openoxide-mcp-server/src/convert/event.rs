@@ -29,10 +29,10 @@ pub(crate) enum EventData<'a> {
 pub(crate) fn data_of(event: &Event) -> Option<EventData<'_>> {
     Some(match event {
         Event::TurnStarted { .. } => EventData::TurnStarted,
-        Event::ItemStarted { item, .. } => EventData::ItemStarted { item: shortened(item)? },
+        Event::ItemStarted { item, .. } => EventData::ItemStarted { item: shortened(item) },
         Event::ItemDelta { item_id, delta, .. } => EventData::ItemDelta { item_id: *item_id, delta },
-        Event::ItemCompleted { item, .. } => EventData::ItemCompleted { item: shortened(item)? },
-        Event::ApprovalRequested { request, .. } => EventData::ApprovalRequested { approval: data::approval(request)? },
+        Event::ItemCompleted { item, .. } => EventData::ItemCompleted { item: shortened(item) },
+        Event::ApprovalRequested { request, .. } => EventData::ApprovalRequested { approval: data::approval(request) },
         Event::ApprovalSettled { id, .. } => EventData::ApprovalSettled { id: id.to_string() },
         Event::Usage { usage, .. } => EventData::Usage { usage: data::usage(usage) },
         Event::Plan { steps, .. } => EventData::Plan { plan: data::plan(steps) },
@@ -40,13 +40,12 @@ pub(crate) fn data_of(event: &Event) -> Option<EventData<'_>> {
         Event::TurnEnded { result, .. } => {
             EventData::TurnEnded { status: output::status(result.status), duration_ms: result.duration_ms }
         }
-        _ => return None,
     })
 }
 
 /// An item with a long command output cut to its last part, and long diffs cut at their end.
-fn shortened(item: &TurnItem) -> Option<ItemData<'_>> {
-    let mut item = data::item(item, |changes| output::with_cut_diffs(changes, output::CHANGES_SHOWN))?;
+fn shortened(item: &TurnItem) -> ItemData<'_> {
+    let mut item = data::item(item, |changes| output::with_cut_diffs(changes, output::CHANGES_SHOWN));
     if let ItemKindData::Command { output, .. } = &mut item.kind
         && output.len() > OUTPUT_SHOWN
     {
@@ -56,7 +55,7 @@ fn shortened(item: &TurnItem) -> Option<ItemData<'_>> {
         }
         *output = format!("[{start} bytes before this are left out]\n{}", &output[start..]).into();
     }
-    Some(item)
+    item
 }
 
 /// The human sentence of the phase that an event begins.
@@ -72,21 +71,27 @@ pub(crate) fn phase_of(event: &Event) -> Option<String> {
                 many => format!("changing {} files", many.len()),
             },
             TurnItemKind::Tool { summary, .. } => brief(summary),
-            _ => return None,
         },
         Event::ItemCompleted { item, .. } => match &item.kind {
             TurnItemKind::Message { .. } | TurnItemKind::Reasoning { .. } => return None,
-            _ => "thinking".to_owned(),
+            TurnItemKind::Command { .. } | TurnItemKind::Patch { .. } | TurnItemKind::Tool { .. } => {
+                "thinking".to_owned()
+            }
         },
         Event::ApprovalRequested { request, .. } => match &request.action {
             ApprovalAction::Command { argv, .. } => {
                 format!("waiting for approval of {}", brief(&openoxide_core::command_line(argv)))
             }
             ApprovalAction::UserInput { .. } => "waiting for an answer".to_owned(),
-            _ => "waiting for approval of a patch".to_owned(),
+            ApprovalAction::Input { text, .. } => format!("waiting for approval to type {}", brief(text)),
+            ApprovalAction::Patch { .. } => "waiting for approval of a patch".to_owned(),
         },
         Event::Warning { message, .. } => brief(message),
-        _ => return None,
+        Event::ItemDelta { .. }
+        | Event::ApprovalSettled { .. }
+        | Event::Usage { .. }
+        | Event::Plan { .. }
+        | Event::TurnEnded { .. } => return None,
     })
 }
 
@@ -130,7 +135,7 @@ mod tests {
     #[test]
     fn a_long_output_keeps_its_end() {
         let item = command(&["x"], &("é".repeat(OUTPUT_SHOWN) + "last line"));
-        let ItemKindData::Command { output, .. } = shortened(&item).unwrap().kind else { panic!("a command") };
+        let ItemKindData::Command { output, .. } = shortened(&item).kind else { panic!("a command") };
         assert!(output.len() < OUTPUT_SHOWN + 100 && output.ends_with("last line") && output.starts_with('['));
     }
 }

@@ -18,7 +18,7 @@ use processor::Processor;
 
 impl Service for Server {
     fn connect(&self, principal: Principal, out: Arc<Outgoing>) -> Box<dyn Session> {
-        let this = self.this.upgrade().expect("whoever connects holds the server");
+        let this = self.this.upgrade().expect("the caller holds the server");
         Box::new(Processor::new(Connection::new(this, principal, out)))
     }
 

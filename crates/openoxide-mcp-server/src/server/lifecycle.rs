@@ -1,6 +1,6 @@
 //! The life of a server: it is open, then it ends. What is open is counted here, so that the end can wait for all of it.
 //!
-//! The end has three steps ([`crate::Server::end`]): nothing more is admitted; calls that were admitted get to their turns,
+//! The end has three steps ([`crate::Server::end`]): no further call begins; calls that began get to their turns,
 //! which are interrupted; each call gives its answer. A call that comes later is answered at once, without a turn.
 
 use tokio::sync::watch;
@@ -11,7 +11,7 @@ struct State {
     /// Nobody can answer a question any more: the only client has ended its input.
     cannot_ask: bool,
     /// Calls that have not got to their turns yet.
-    admitting: usize,
+    submitting: usize,
     /// Requests without an answer, and tasks without a result.
     open: usize,
 }
@@ -29,7 +29,7 @@ impl Default for Lifecycle {
 pub(crate) struct OpenRequest(watch::Sender<State>);
 
 /// A call on its way to its turn, until this is dropped.
-pub(crate) struct Admitting(watch::Sender<State>);
+pub(crate) struct Submitting(watch::Sender<State>);
 
 impl Lifecycle {
     /// Counts a request that is answered whether the server ends or not.
@@ -38,19 +38,19 @@ impl Lifecycle {
         OpenRequest(self.0.clone())
     }
 
-    /// Counts a call that wants a turn; `None` once the end has begun.
-    pub(crate) fn admit(&self) -> Option<(OpenRequest, Admitting)> {
-        let is_admitted = self.0.send_if_modified(|state| {
+    /// Counts a call that is to get to a turn; `None` once the end has begun.
+    pub(crate) fn begin_call(&self) -> Option<(OpenRequest, Submitting)> {
+        let is_open = self.0.send_if_modified(|state| {
             if !state.is_ending {
                 state.open += 1;
-                state.admitting += 1;
+                state.submitting += 1;
             }
             !state.is_ending
         });
-        is_admitted.then(|| (OpenRequest(self.0.clone()), Admitting(self.0.clone())))
+        is_open.then(|| (OpenRequest(self.0.clone()), Submitting(self.0.clone())))
     }
 
-    /// Begins the end: [`Lifecycle::admit`] refuses from now on.
+    /// Begins the end: [`Lifecycle::begin_call`] refuses from now on.
     pub(crate) fn begin_end(&self) {
         self.0.send_modify(|state| state.is_ending = true);
     }
@@ -65,9 +65,9 @@ impl Lifecycle {
         self.wait(|state| state.cannot_ask).await;
     }
 
-    /// Ready when every admitted call has got to its turn. Cancel-safe.
-    pub(crate) async fn admitted(&self) {
-        self.wait(|state| state.admitting == 0).await;
+    /// Ready when every call that began has got to its turn. Cancel-safe.
+    pub(crate) async fn submitted(&self) {
+        self.wait(|state| state.submitting == 0).await;
     }
 
     /// Ready when nothing is open. Cancel-safe.
@@ -94,9 +94,9 @@ impl Drop for OpenRequest {
     }
 }
 
-impl Drop for Admitting {
+impl Drop for Submitting {
     fn drop(&mut self) {
-        self.0.send_modify(|state| state.admitting -= 1);
+        self.0.send_modify(|state| state.submitting -= 1);
     }
 }
 
@@ -107,17 +107,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_end_admits_nothing_and_waits_for_what_was_admitted() {
+    async fn the_end_begins_no_call_and_waits_for_those_that_began() {
         let lifecycle = Lifecycle::default();
-        let (call, admitting) = lifecycle.admit().unwrap();
+        let (call, submitting) = lifecycle.begin_call().unwrap();
         let task = call.clone();
         lifecycle.begin_end();
-        assert!(lifecycle.admit().is_none());
-        let mut admitted = std::pin::pin!(lifecycle.admitted());
+        assert!(lifecycle.begin_call().is_none());
+        let mut submitted = std::pin::pin!(lifecycle.submitted());
         let mut answered = std::pin::pin!(lifecycle.answered());
-        assert!(poll!(admitted.as_mut()).is_pending());
-        drop(admitting);
-        admitted.await;
+        assert!(poll!(submitted.as_mut()).is_pending());
+        drop(submitting);
+        submitted.await;
         drop(call);
         assert!(poll!(answered.as_mut()).is_pending(), "its task is still open");
         drop(task);

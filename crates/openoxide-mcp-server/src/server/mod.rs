@@ -15,7 +15,7 @@ use openoxide_mcp_protocol::tools::ToolSet;
 use openoxide_mcp_protocol::{TraceContext, WireError};
 
 use crate::convert::choices;
-use crate::server::attachments::Visits;
+use crate::server::attachments::Attachments;
 use crate::server::lifecycle::Lifecycle;
 use crate::server::tasks::Tasks;
 
@@ -24,11 +24,11 @@ const STATE_GRACE: Duration = Duration::from_secs(3600);
 
 /// From the beginning of the end until what is open is given up.
 const END_LIMIT: Duration = Duration::from_millis(2200);
-/// How long calls are still admitted when the server was told to end: what was written just before gets to its turn, so
+/// How long calls still begin when the server was told to end: what was written just before gets to its turn, so
 /// that its answer names a thread to go on with.
 pub(crate) const LINGER: Duration = Duration::from_millis(100);
-/// How long a call that was just admitted may take to get to its turn once the end has begun.
-const ADMISSION_LIMIT: Duration = Duration::from_secs(1);
+/// How long a call that has just begun may take to get to its turn once the end has begun.
+const SUBMIT_LIMIT: Duration = Duration::from_secs(1);
 
 /// What the end of its input means to a server on the standard streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,7 +59,7 @@ pub struct ServerConfig {
     pub on_eof: OnEof,
     /// Whether the tools of Codex are there as well, for hosts that are configured for it.
     pub codex: bool,
-    /// Told of the span of each call that comes with a trace, so that whoever exports spans can tie them together.
+    /// Told of the span of each call that comes with a trace, so that an exporter of spans can tie them together.
     pub on_trace: Option<fn(&tracing::Span, &TraceContext)>,
 }
 
@@ -90,7 +90,7 @@ pub struct Server {
     pub(crate) lifecycle: Lifecycle,
     pub(crate) on_eof: OnEof,
     pub(crate) write_timeout: Duration,
-    pub(crate) visits: Arc<Visits>,
+    pub(crate) attachments: Arc<Attachments>,
     pub(crate) approval_strategy: ApprovalStrategy,
     pub(crate) max_wait: Option<Duration>,
     pub(crate) on_trace: Option<fn(&tracing::Span, &TraceContext)>,
@@ -116,7 +116,7 @@ impl Server {
             codex,
             on_trace,
         } = config;
-        let tools = ToolSet::new(choices::offer(manager.config()));
+        let tools = ToolSet::new(choices::of(manager.config()));
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             tools: if codex { tools.with_codex() } else { tools },
@@ -125,7 +125,7 @@ impl Server {
             lifecycle: Lifecycle::default(),
             on_eof,
             write_timeout,
-            visits: Arc::default(),
+            attachments: Arc::default(),
             approval_strategy,
             max_wait,
             on_trace,
@@ -134,16 +134,16 @@ impl Server {
         })
     }
 
-    /// Ends the server: turns are interrupted for this reason, after `linger` nothing more is admitted, and every open
+    /// Ends the server: turns are interrupted for this reason, after `linger` no further call begins, and every open
     /// request gets its answer. Takes at most 2.2 s.
     pub(crate) async fn end(&self, why: &Interruption, linger: Duration) {
-        // A call that was admitted a moment ago gets to its turn, so that its answer names a thread to go on with. What
+        // A call that began a moment ago gets to its turn, so that its answer names a thread to go on with. What
         // runs already does not wait for that.
         let ending = async {
             let newest = async {
                 tokio::time::sleep(linger).await;
                 self.lifecycle.begin_end();
-                drop(tokio::time::timeout(ADMISSION_LIMIT, self.lifecycle.admitted()).await);
+                drop(tokio::time::timeout(SUBMIT_LIMIT, self.lifecycle.submitted()).await);
                 self.manager.shutdown(why).await;
             };
             futures_util::future::join(self.manager.end_all(why), newest).await;

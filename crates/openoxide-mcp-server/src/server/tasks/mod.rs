@@ -63,7 +63,7 @@ struct State {
     asked: Instant,
 }
 
-/// An open `subscriptions/listen` that wants news of a task.
+/// An open `subscriptions/listen` that wants to be told how a task stands.
 #[derive(Clone)]
 struct Watcher {
     subscription: RequestId,
@@ -253,7 +253,7 @@ impl Task {
         shown
     }
 
-    /// Says what goes on to whoever listens.
+    /// Tells the listeners what goes on.
     pub(crate) fn progress(&self, tasks: &Tasks, message: Option<String>) {
         if let Some(message) = message {
             let mut state = lock(&self.state);
@@ -312,7 +312,9 @@ impl Watcher {
         let line = notification("notifications/tasks", &params);
         match shown.status {
             TaskStatus::Working => out.offer(line),
-            _ => out.push(line),
+            TaskStatus::InputRequired | TaskStatus::Completed | TaskStatus::Cancelled | TaskStatus::Failed => {
+                out.push(line)
+            }
         }
     }
 }

@@ -79,7 +79,7 @@ pub(super) fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Whoever can reach the port can run commands, so that the network needs a token, and so does a system that does not tell
+/// Anyone who can reach the port can run commands, so that the network needs a token, and so does a system that does not tell
 /// whose the other end of a connection is.
 pub(super) fn check_address(address: SocketAddr, config: &HttpConfig) -> std::io::Result<()> {
     if !config.tokens.is_empty() {

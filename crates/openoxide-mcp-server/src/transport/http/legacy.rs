@@ -9,17 +9,17 @@ use openoxide_mcp_protocol::{Message, WireError};
 use super::connections::Connection;
 use super::sessions::LegacySession;
 use super::stream::{Sending, event_stream, respond};
-use super::{Door, headers, not_allowed, refusal};
+use super::{HttpState, headers, not_allowed, refusal};
 use crate::principal::Principal;
 use openoxide_rpc::Outgoing;
-use openoxide_rpc::Route;
+use openoxide_rpc::Responders;
 use openoxide_rpc::lock;
 
 const SESSION_ID: &str = "mcp-session-id";
 
 /// Answers a POST.
 pub(super) async fn answer_post(
-    door: &Arc<Door>,
+    state: &Arc<HttpState>,
     connection: &Arc<Connection>,
     principal: Principal,
     headers: &HeaderMap,
@@ -29,12 +29,12 @@ pub(super) async fn answer_post(
         && request.method == "initialize"
         && !headers.contains_key(SESSION_ID)
     {
-        return begin(door, connection, principal, message).await;
+        return begin(state, connection, principal, message).await;
     }
-    let session = session_of(door, &principal, headers).map_err(|refused| *refused)?;
+    let session = session_of(state, &principal, headers).map_err(|refused| *refused)?;
     if !message.wants_answer() {
         // Nothing comes of it that would want a stream.
-        let nowhere = Route::line(Arc::new(Outgoing::default()));
+        let nowhere = Responders::line(Arc::new(Outgoing::default()));
         lock(&session.session).serve(message, &nowhere);
         return Ok(StatusCode::ACCEPTED.into_response());
     }
@@ -46,43 +46,47 @@ async fn answer(session: &Arc<LegacySession>, connection: &Arc<Connection>, mess
     // A client that does not read its answers is not served any further, but it may ask whether anybody is there.
     let room = if is_ping { None } else { Some(session.unread().room_to_admit().await) };
     let (out, events) = session.new_stream();
-    lock(&session.session).serve(message, &Route::line(out));
+    lock(&session.session).serve(message, &Responders::line(out));
     drop(room);
     respond(Sending { primed: session.primes(), ..Sending::resumable(events, 0, connection) }).await
 }
 
 async fn begin(
-    door: &Arc<Door>,
+    state: &Arc<HttpState>,
     connection: &Arc<Connection>,
     principal: Principal,
     message: Message,
 ) -> Result<Response, Response> {
-    let place = door.sessions.place(&principal).map_err(|exceeded| {
+    let place = state.sessions.place(&principal).map_err(|exceeded| {
         let message =
             format!("there are as many sessions as {exceeded}, and none of them is idle; end one, and try again");
         refusal(StatusCode::SERVICE_UNAVAILABLE, &WireError::invalid_request(message))
     })?;
-    let unread = door.unread.of(&principal);
-    let connect = |out| door.service.connect(principal, out);
-    let session = door.sessions.prepare(place, unread, connect);
+    let unread = state.unread.of(&principal);
+    let connect = |out| state.service.connect(principal, out);
+    let session = state.sessions.prepare(place, unread, connect);
     let mut response = answer(&session, connection, message).await;
     // One that was refused begins nothing. `initialize` is answered at once, so that it is known by now.
     if lock(&session.session).agreed_version().is_some() {
         let id = HeaderValue::from_str(session.id()).expect("an id is of hexadecimal digits");
         response.headers_mut().insert(SESSION_ID, id);
-        door.sessions.enter(session);
+        state.sessions.enter(session);
     }
     Ok(response)
 }
 
 /// The session a request names: 400 without a name, 404 where it is none of theirs.
-fn session_of(door: &Door, principal: &Principal, headers: &HeaderMap) -> Result<Arc<LegacySession>, Box<Response>> {
+fn session_of(
+    state: &HttpState,
+    principal: &Principal,
+    headers: &HeaderMap,
+) -> Result<Arc<LegacySession>, Box<Response>> {
     let Some(id) = headers.get(SESSION_ID) else {
         let message = "there is no Mcp-Session-Id; send initialize first and use the id of its answer, or send \
                        requests of 2026-07-28, which need none";
         return Err(Box::new(refusal(StatusCode::BAD_REQUEST, &WireError::invalid_request(message))));
     };
-    let session = id.to_str().ok().and_then(|id| door.sessions.find(id, principal));
+    let session = id.to_str().ok().and_then(|id| state.sessions.find(id, principal));
     session.ok_or_else(|| {
         let message = "there is no such session, or not any more; send initialize to begin one";
         Box::new(refusal(StatusCode::NOT_FOUND, &WireError::invalid_request(message)))
@@ -96,7 +100,7 @@ fn is_modern(headers: &HeaderMap) -> bool {
 
 /// Answers a GET: the stream of what belongs to no request, or one that broke off.
 pub(super) fn answer_get(
-    door: &Arc<Door>,
+    state: &Arc<HttpState>,
     connection: &Arc<Connection>,
     principal: &Principal,
     headers: &HeaderMap,
@@ -107,7 +111,7 @@ pub(super) fn answer_get(
     if let Err(refused) = headers::check_accept(headers, &["text/event-stream"]) {
         return *refused;
     }
-    let session = match session_of(door, principal, headers) {
+    let session = match session_of(state, principal, headers) {
         Ok(session) => session,
         Err(refused) => return *refused,
     };
@@ -129,13 +133,13 @@ pub(super) fn answer_get(
 }
 
 /// Answers a DELETE: ends a session.
-pub(super) fn answer_delete(door: &Arc<Door>, principal: &Principal, headers: &HeaderMap) -> Response {
+pub(super) fn answer_delete(state: &Arc<HttpState>, principal: &Principal, headers: &HeaderMap) -> Response {
     if is_modern(headers) {
         return not_allowed(&Method::DELETE, "this version has no sessions");
     }
-    match session_of(door, principal, headers) {
+    match session_of(state, principal, headers) {
         Ok(session) => {
-            door.sessions.remove(&session);
+            state.sessions.remove(&session);
             StatusCode::NO_CONTENT.into_response()
         }
         Err(refused) => *refused,

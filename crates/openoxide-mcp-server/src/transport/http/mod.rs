@@ -1,4 +1,4 @@
-//! The Streamable HTTP door (MCP 2025-03-26 to 2026-07-28, basic/transports): `/mcp` for both eras, `/healthz` and
+//! The Streamable HTTP transport (MCP 2025-03-26 to 2026-07-28, basic/transports): `/mcp` for both eras, `/healthz` and
 //! `/readyz`.
 //!
 //! A modern request is a connection of its own, and closing its response cancels it. A legacy client has a session, and
@@ -10,7 +10,6 @@ mod authority;
 mod body;
 mod config;
 mod connections;
-mod door;
 mod guard;
 mod headers;
 mod legacy;
@@ -20,6 +19,7 @@ mod params;
 mod peer;
 mod refusal;
 mod sessions;
+mod state;
 mod stream;
 mod token;
 mod unread;
@@ -45,13 +45,13 @@ use body::Bodies;
 pub use config::HttpConfig;
 use config::{check_address, is_loopback};
 use connections::{Connection, Connections};
-use door::Door;
 use guard::Guard;
 use headers::Wire;
 use listener::Listener;
 use peer::PeerUsers;
 use refusal::{not_allowed, refusal, refusal_of};
 use sessions::Sessions;
+use state::HttpState;
 pub use token::Token;
 use unread::EachUnread;
 
@@ -90,7 +90,7 @@ pub async fn serve_http(
     let max_body_bytes = config.max_body_bytes.max(2 * MAX_LINE);
     let held = Shares::new(max_body_bytes, share(max_body_bytes).max(MAX_LINE), callers);
     let unread = Arc::new(EachUnread::new(config.max_unread_bytes, config.write_timeout));
-    let door = Arc::new(Door {
+    let state = Arc::new(HttpState {
         service: Arc::clone(&service),
         guard: Guard::new(&config, address),
         bodies: Bodies { patience: config.body_timeout, held },
@@ -102,7 +102,7 @@ pub async fn serve_http(
         .route("/mcp", post(take_post).get(take_get).delete(take_delete).options(take_options))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readiness))
-        .with_state(door);
+        .with_state(state);
     let mut tidied = tokio::time::interval(TIDY);
     let listener = Listener {
         socket: listener,
@@ -135,32 +135,32 @@ pub async fn serve_http(
     Ok(())
 }
 
-async fn readiness(State(door): State<Arc<Door>>) -> (StatusCode, &'static str) {
-    match *door.stopping.borrow() {
+async fn readiness(State(state): State<Arc<HttpState>>) -> (StatusCode, &'static str) {
+    match *state.stopping.borrow() {
         true => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
         false => (StatusCode::OK, "ready\n"),
     }
 }
 
-/// Lets a request in and counts its connection for whoever sent it, or says why not.
-fn admit(door: &Door, connection: &Connection, parts: &Parts) -> Result<Principal, Box<Response>> {
+/// Lets a request in and counts its connection for its caller, or says why not.
+fn admit(state: &HttpState, connection: &Connection, parts: &Parts) -> Result<Principal, Box<Response>> {
     headers::check_once(&parts.headers)?;
-    let principal = door.guard.admit(parts, connection.user())?;
+    let principal = state.guard.admit(parts, connection.user())?;
     connection.authenticate(&principal).map_err(guard::too_many_connections)?;
     Ok(principal)
 }
 
-async fn take_options(State(door): State<Arc<Door>>, parts: Parts) -> Response {
-    match door.guard.check_place(&parts) {
-        Ok(()) => allow_origin(&door, StatusCode::NO_CONTENT.into_response(), &parts),
+async fn take_options(State(state): State<Arc<HttpState>>, parts: Parts) -> Response {
+    match state.guard.check_place(&parts) {
+        Ok(()) => allow_origin(&state, StatusCode::NO_CONTENT.into_response(), &parts),
         Err(refused) => *refused,
     }
 }
 
 /// Lets the pages of an origin that was let in read the answer (CORS).
-fn allow_origin(door: &Door, mut response: Response, request: &Parts) -> Response {
+fn allow_origin(state: &HttpState, mut response: Response, request: &Parts) -> Response {
     if let Some(origin) = request.headers.get(header::ORIGIN)
-        && door.guard.check_place(request).is_ok()
+        && state.guard.check_place(request).is_ok()
     {
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
@@ -176,37 +176,37 @@ fn allow_origin(door: &Door, mut response: Response, request: &Parts) -> Respons
 }
 
 async fn take_post(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<HttpState>>,
     Extension(connection): Extension<Arc<Connection>>,
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let response = match answer_post(&door, &connection, &parts, body).await {
+    let response = match answer_post(&state, &connection, &parts, body).await {
         Ok(response) | Err(response) => response,
     };
-    allow_origin(&door, response, &parts)
+    allow_origin(&state, response, &parts)
 }
 
 async fn answer_post(
-    door: &Arc<Door>,
+    state: &Arc<HttpState>,
     connection: &Arc<Connection>,
     parts: &Parts,
     body: Body,
 ) -> Result<Response, Response> {
-    // Nothing is read from whoever is not let in.
-    let principal = admit(door, connection, parts).map_err(|refused| *refused)?;
+    // Nothing is read from a caller that is not let in.
+    let principal = admit(state, connection, parts).map_err(|refused| *refused)?;
     let headers = &parts.headers;
     headers::check_post(headers).map_err(|refused| *refused)?;
-    let body = door.bodies.read(&principal, headers, body).await?;
+    let body = state.bodies.read(&principal, headers, body).await?;
     let message = parse(body).await.map_err(|refused| {
         refusal_of(refused.id.as_ref(), StatusCode::BAD_REQUEST, &headers::told(headers, refused.error))
     })?;
     match headers::wire_of(headers, &message).map_err(|refused| *refused)? {
         Wire::Modern => {
-            params::check(headers, &message, &*door.service).map_err(|refused| *refused)?;
-            modern::answer(door, connection, principal, message).await
+            params::check(headers, &message, &*state.service).map_err(|refused| *refused)?;
+            modern::answer(state, connection, principal, message).await
         }
-        Wire::Legacy => legacy::answer_post(door, connection, principal, headers, message).await,
+        Wire::Legacy => legacy::answer_post(state, connection, principal, headers, message).await,
     }
 }
 
@@ -222,25 +222,25 @@ async fn parse(body: Bytes) -> Result<Message, EnvelopeError> {
 }
 
 async fn take_get(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<HttpState>>,
     Extension(connection): Extension<Arc<Connection>>,
     parts: Parts,
 ) -> Response {
-    let response = match admit(&door, &connection, &parts) {
-        Ok(principal) => legacy::answer_get(&door, &connection, &principal, &parts.headers),
+    let response = match admit(&state, &connection, &parts) {
+        Ok(principal) => legacy::answer_get(&state, &connection, &principal, &parts.headers),
         Err(refused) => *refused,
     };
-    allow_origin(&door, response, &parts)
+    allow_origin(&state, response, &parts)
 }
 
 async fn take_delete(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<HttpState>>,
     Extension(connection): Extension<Arc<Connection>>,
     parts: Parts,
 ) -> Response {
-    let response = match admit(&door, &connection, &parts) {
-        Ok(principal) => legacy::answer_delete(&door, &principal, &parts.headers),
+    let response = match admit(&state, &connection, &parts) {
+        Ok(principal) => legacy::answer_delete(&state, &principal, &parts.headers),
         Err(refused) => *refused,
     };
-    allow_origin(&door, response, &parts)
+    allow_origin(&state, response, &parts)
 }

@@ -8,11 +8,11 @@ use openoxide_mcp_protocol::{Message, RequestId, WireError};
 
 use super::connections::Connection;
 use super::stream::{EventStream, OnStop, Sending, respond};
-use super::{Door, refusal};
+use super::{HttpState, refusal};
 use crate::principal::Principal;
 use crate::service::Session;
 use openoxide_rpc::Outgoing;
-use openoxide_rpc::Route;
+use openoxide_rpc::Responders;
 use openoxide_rpc::lock;
 
 /// Cancels a request unless it is answered.
@@ -29,7 +29,7 @@ impl Drop for CancelOnDrop {
 
 /// Answers a message.
 pub(super) async fn answer(
-    door: &Arc<Door>,
+    state: &Arc<HttpState>,
     connection: &Arc<Connection>,
     principal: Principal,
     message: Message,
@@ -43,18 +43,18 @@ pub(super) async fn answer(
             return Err(refusal(StatusCode::BAD_REQUEST, &error));
         }
     };
-    let unread = door.unread.of(&principal);
+    let unread = state.unread.of(&principal);
     let out = Outgoing::for_one_answer(&unread);
-    let mut session = door.service.connect(principal, Arc::clone(&out));
+    let mut session = state.service.connect(principal, Arc::clone(&out));
     {
         // A client that does not read its answers is not served any further.
         let _room = unread.room_to_admit().await;
-        session.serve(message, &Route::line(Arc::clone(&out)));
+        session.serve(message, &Responders::line(Arc::clone(&out)));
     }
     let session = Arc::new(Mutex::new(session));
     let listening = Arc::clone(&session);
     let on_stop =
-        OnStop { stopping: door.stopping.clone(), act: Box::new(move || lock(&listening).end_subscriptions()) };
+        OnStop { stopping: state.stopping.clone(), act: Box::new(move || lock(&listening).end_subscriptions()) };
     let guard = CancelOnDrop { session, id };
     let sending = Sending {
         over: Arc::downgrade(connection),

@@ -17,7 +17,7 @@ use openoxide_rpc::{Charge, Outgoing, Reader, lock};
 
 /// How long an answer may take and still come as plain JSON.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// A comment is sent after so long without an event, so that nobody between takes the stream for dead.
+/// A comment is sent after this time without an event, so that nobody between takes the stream for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Bytes given to the connection at once. As long as it takes one after the other, somebody reads.
@@ -33,7 +33,7 @@ pub(super) struct EventStream {
     /// Bytes of read events that are kept.
     kept: usize,
     log: Mutex<Log>,
-    /// Held by whoever waits for the next lines.
+    /// Held by the task that waits for the next lines.
     pump: tokio::sync::Mutex<()>,
     /// Where the latest response with its events goes.
     over: Mutex<Weak<Connection>>,
@@ -80,7 +80,7 @@ struct Log {
 }
 
 impl EventStream {
-    /// The events of `out`, of which so many bytes can be read again.
+    /// The events of `out`, of which `kept` bytes can be read again.
     pub(super) fn new(name: String, out: Arc<Outgoing>, kept: usize) -> Arc<Self> {
         let meter = out.meter().cloned();
         let this = Self {
@@ -219,7 +219,7 @@ pub(super) struct Sending {
     pub(super) primed: bool,
     /// Ends the response when it changes.
     pub(super) until: Option<watch::Receiver<u64>>,
-    /// Told when the server ends, so that what listens for news is answered.
+    /// Told when the server ends, so that open subscriptions are answered.
     pub(super) on_stop: Option<OnStop>,
     /// Dropped with the response.
     pub(super) _guard: Option<Box<dyn std::any::Any + Send>>,

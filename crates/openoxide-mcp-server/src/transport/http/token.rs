@@ -23,7 +23,7 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// The token `secret` of whoever is called `name`.
+    /// The token `secret` of the caller named `name`.
     ///
     /// # Errors
     /// A sentence that says what is wrong: a name that is empty or holds what no word holds, or a secret that could be

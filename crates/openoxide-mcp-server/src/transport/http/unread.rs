@@ -16,7 +16,7 @@ pub(super) struct EachUnread {
 }
 
 impl EachUnread {
-    /// So many bytes for each, and so long for a response that stands still.
+    /// `limit` bytes for each, and `patience` for a response that stands still.
     pub(super) fn new(limit: usize, patience: Duration) -> Self {
         Self { limit, patience, by: Mutex::default() }
     }

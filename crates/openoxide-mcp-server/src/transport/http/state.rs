@@ -11,7 +11,7 @@ use super::unread::EachUnread;
 use crate::service::Service;
 
 /// What the handlers share.
-pub(super) struct Door {
+pub(super) struct HttpState {
     pub(super) service: Arc<dyn Service>,
     pub(super) guard: Guard,
     pub(super) bodies: Bodies,
