@@ -122,7 +122,7 @@ impl Backend for Agent {
 
     fn work_meta(&self, name: &WorkName) -> Option<Value> {
         let (thread, turn) = turn::ids(name)?;
-        Some(json!({ "threadId": thread, "turnId": turn }))
+        Some(json!({ "threadId": thread.to_string(), "turnId": turn.to_string() }))
     }
 
     fn question_timeout(&self) -> Duration {

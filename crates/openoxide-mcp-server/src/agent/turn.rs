@@ -89,7 +89,7 @@ impl Work for Turn {
     }
 
     fn name(&self) -> WorkName {
-        let (thread, turn) = (json!(self.thread.id()), json!(self.turn));
+        let (thread, turn) = (json!(self.thread.id().to_string()), json!(self.turn.to_string()));
         WorkName::from_iter([(THREAD.to_owned(), thread), (TURN.to_owned(), turn)])
     }
 

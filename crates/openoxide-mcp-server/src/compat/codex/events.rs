@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::changes::{changes_of, parsed, typing};
 use crate::clock::unix_ms;
+use crate::convert::data;
 
 /// Makes `codex/event` messages of core's events.
 #[derive(Default)]
@@ -32,8 +33,8 @@ impl Events {
         vec![
             json!({
                 "type": "session_configured",
-                "session_id": thread.id(),
-                "thread_id": thread.id(),
+                "session_id": thread.id().to_string(),
+                "thread_id": thread.id().to_string(),
                 "model": config.model,
                 "model_provider_id": thread.provider_id(),
                 "approval_policy": config.approval_policy.as_str(),
@@ -52,7 +53,7 @@ impl Events {
         let one = |message: Value| vec![message];
         match event {
             Event::TurnStarted { .. } => one(json!({
-                "type": "task_started", "turn_id": turn_id, "started_at": unix_ms() / 1000,
+                "type": "task_started", "turn_id": turn_id.to_string(), "started_at": unix_ms() / 1000,
                 "model_context_window": null, "collaboration_mode_kind": "default",
             })),
             Event::ItemStarted { item, .. } => self.started(item, cwd, turn_id.to_string()),
@@ -64,11 +65,11 @@ impl Events {
                         "chunk": BASE64_STANDARD.encode(delta),
                     }),
                     None if self.reasoning == Some(*item_id) => json!({
-                        "type": "reasoning_content_delta", "thread_id": thread_id, "turn_id": turn_id,
+                        "type": "reasoning_content_delta", "thread_id": thread_id.to_string(), "turn_id": turn_id.to_string(),
                         "item_id": item, "delta": delta, "summary_index": 0,
                     }),
                     None => json!({
-                        "type": "agent_message_content_delta", "thread_id": thread_id, "turn_id": turn_id,
+                        "type": "agent_message_content_delta", "thread_id": thread_id.to_string(), "turn_id": turn_id.to_string(),
                         "item_id": item, "delta": delta,
                     }),
                 })
@@ -164,7 +165,7 @@ fn word(status: ItemStatus) -> &'static str {
 
 fn asked(request: &ApprovalRequest, cwd: &Path) -> Vec<Value> {
     let mut message = json!({
-        "call_id": request.call_id, "turn_id": request.turn_id, "started_at_ms": unix_ms(),
+        "call_id": request.call_id, "turn_id": request.turn_id.to_string(), "started_at_ms": unix_ms(),
     });
     match &request.action {
         ApprovalAction::Command { argv, cwd } => exec_request(&mut message, argv, cwd, request),
@@ -198,13 +199,13 @@ fn tokens(usage: &Usage) -> Value {
 }
 
 fn plan(steps: &[PlanStep]) -> Value {
-    json!({ "type": "plan_update", "explanation": null, "plan": steps })
+    json!({ "type": "plan_update", "explanation": null, "plan": data::plan(steps) })
 }
 
 fn ended(result: &TurnResult) -> Vec<Value> {
     let completed_at = unix_ms() / 1000;
     let times = json!({
-        "turn_id": result.turn_id, "started_at": completed_at - (result.duration_ms / 1000).min(completed_at),
+        "turn_id": result.turn_id.to_string(), "started_at": completed_at - (result.duration_ms / 1000).min(completed_at),
         "completed_at": completed_at, "duration_ms": result.duration_ms,
     });
     let with = |fields: Value| {
