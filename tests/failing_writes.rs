@@ -5,8 +5,6 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test starts programs, and fails by panicking")]
 
 mod support;
-#[path = "support/turns.rs"]
-mod turns;
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -16,8 +14,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use support::model::{Model, calls};
 use support::{Server, openoxide};
-use turns::Model;
 
 /// Stories told side by side: most of each is waiting for processes.
 const SIDE_BY_SIDE: usize = 4;
@@ -104,7 +102,7 @@ impl<'a> House<'a> {
         let aside = tempfile::tempdir().unwrap();
         let control = Control::new(aside.path(), story);
         let [home, work] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-        Self { home, work, control, _aside: aside, library, model: Model::start(), story }
+        Self { home, work, control, _aside: aside, library, model: Model::recording(), story }
     }
 
     fn server(&self) -> Server {
@@ -122,6 +120,8 @@ impl<'a> House<'a> {
     /// Runs a turn. Where not even a thread's first line can be written there is no turn, and the caller is told until it can.
     fn turn(&self, server: &mut Server, thread: Option<&str>, prompt: &str) -> Value {
         let story = self.story;
+        let commands = ["echo a", "echo b"].map(|cmd| ("exec_command", json!({ "cmd": cmd })));
+        let prompt = &format!("{prompt}\n{}", calls(&commands));
         loop {
             let call = match thread {
                 Some(thread) => server.call("openoxide-reply", json!({ "prompt": prompt, "thread_id": thread })),
@@ -215,9 +215,9 @@ fn lines(rollout: &str) -> Vec<Value> {
     rollout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-fn prompt_of(item: &Value) -> Option<&str> {
+fn prompt_of(item: &Value) -> Option<&'static str> {
     let text = item["content"][0]["text"].as_str().filter(|_| item["role"] == "user")?;
-    ["one", "two", "three", "four"].contains(&text).then_some(text)
+    ["one", "two", "three", "four"].into_iter().find(|prompt| text.lines().next() == Some(prompt))
 }
 
 /// Each call has its output, and each output its call before it.

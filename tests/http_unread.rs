@@ -5,8 +5,6 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test starts programs, and fails by panicking")]
 
 mod support;
-#[path = "support/turns.rs"]
-mod turns;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -15,11 +13,13 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 use support::listener::address_of;
+use support::model::Model;
 use support::{PATIENCE, eventually, openoxide};
-use turns::{LONG, Model};
 
 const ADA: &str = "ada-0123456789abcdefghijkl";
 const BOB: &str = "bob-0123456789abcdefghijkl";
+/// Bytes of the text that the model says.
+const LONG: usize = 2 << 20;
 /// Bytes that one caller may leave unread.
 const BOUND: usize = 8 << 20;
 /// Requests that nobody reads from. Their answers hold the long text twice, so that all of them are thirty times the bound.
@@ -85,7 +85,7 @@ impl Listener {
 
     /// Runs the turn with the long answer and reads it; its thread.
     fn thread(&self) -> String {
-        let arguments = json!({ "prompt": "long", "cwd": self.work.path() });
+        let arguments = json!({ "prompt": format!("say {LONG}"), "cwd": self.work.path() });
         let answer = read(&mut self.call(arguments, "openoxide"));
         assert!(answer.len() > 2 * LONG, "{}", &answer[..answer.len().min(2000)]);
         let at = answer.find("\"threadId\":\"").unwrap() + 12;

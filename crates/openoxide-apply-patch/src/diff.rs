@@ -3,10 +3,20 @@
 //! Only rendering lives here. Lines end at a line feed alone, so that a carriage return is shown as content and the file
 //! can be rebuilt byte by byte.
 
-use std::{fmt::Write, os::unix::ffi::OsStrExt as _, path::Path, time::Duration};
+use std::{
+    fmt::Write,
+    ops::Range,
+    os::unix::ffi::OsStrExt as _,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use openoxide_display::{quote_bytes, quote_path};
-use similar::{DiffOp, DiffTag, TextDiff, TextDiffConfig, udiff::UnifiedHunkHeader};
+use similar::{
+    DiffOp, DiffTag,
+    algorithms::{Capture, Compact, DiffHook as _, IdentifyDistinct, NoFinishHook, Replace, myers},
+    group_diff_ops,
+};
 
 /// Unchanged lines shown around a change.
 const CONTEXT: usize = 3;
@@ -50,9 +60,11 @@ pub(crate) fn render(from: &Path, to: &Path, old: Option<&str>, new: Option<&str
 fn hunks(out: &mut String, old: &str, new: &str) {
     let old: Vec<&str> = old.split_inclusive('\n').collect();
     let new: Vec<&str> = new.split_inclusive('\n').collect();
-    let diff: TextDiff<'_, '_, str> = TextDiffConfig::default().timeout(PATIENCE).diff_slices(&old, &new);
-    for ops in diff.grouped_ops(CONTEXT) {
-        let _ = writeln!(out, "{}", UnifiedHunkHeader::new(&ops));
+    for ops in group_diff_ops(compare(&old, &new), CONTEXT) {
+        let (Some(first), Some(last)) = (ops.first(), ops.last()) else { continue };
+        let removed = place(first.old_range().start..last.old_range().end);
+        let added = place(first.new_range().start..last.new_range().end);
+        let _ = writeln!(out, "@@ -{removed} +{added} @@");
         for op in &ops {
             if op.tag() == DiffTag::Equal {
                 lines(out, ' ', &old, op, DiffOp::old_range);
@@ -64,7 +76,47 @@ fn hunks(out: &mut String, old: &str, new: &str) {
     }
 }
 
-fn lines(out: &mut String, tag: char, text: &[&str], op: &DiffOp, range: fn(&DiffOp) -> std::ops::Range<usize>) {
+/// What makes the new lines of the old ones, in order and without gaps.
+///
+/// The algorithm is named, and sees numbers for lines: `TextDiff` is compiled for each of its six algorithms and for every
+/// kind of text, ten times the code of the rest of this crate. The result is the same.
+fn compare(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
+    let same = |(a, b): &(&&str, &&str)| a == b;
+    let before = old.iter().zip(new).take_while(same).count();
+    let after = old[before..].iter().rev().zip(new[before..].iter().rev()).take_while(same).count();
+    let (old_end, new_end) = (old.len() - after, new.len() - after);
+
+    // Infallible: the hooks only collect.
+    let mut hook = Compact::new(Replace::new(Capture::new()), old, new);
+    if before > 0 {
+        let Ok(()) = hook.equal(0, 0, before);
+    }
+    let numbered = IdentifyDistinct::<u32>::new(old, before..old_end, new, before..new_end);
+    let Ok(()) = myers::diff_deadline(
+        &mut NoFinishHook::new(&mut hook),
+        numbered.old_lookup(),
+        numbered.old_range(),
+        numbered.new_lookup(),
+        numbered.new_range(),
+        Instant::now().checked_add(PATIENCE),
+    );
+    if after > 0 {
+        let Ok(()) = hook.equal(old_end, new_end, after);
+    }
+    let Ok(()) = hook.finish();
+    hook.into_inner().into_inner().into_ops()
+}
+
+/// Lines in a hunk's header: the first, counted from 1, and how many; an empty range begins at the line before it.
+fn place(lines: Range<usize>) -> String {
+    match lines.len() {
+        1 => format!("{}", lines.start + 1),
+        0 => format!("{},0", lines.start),
+        count => format!("{},{count}", lines.start + 1),
+    }
+}
+
+fn lines(out: &mut String, tag: char, text: &[&str], op: &DiffOp, range: fn(&DiffOp) -> Range<usize>) {
     for line in &text[range(op)] {
         out.push(tag);
         out.push_str(line);
@@ -88,6 +140,8 @@ fn header(path: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn unified_diff(path: &str, old: Option<&str>, new: Option<&str>) -> String {
@@ -134,5 +188,47 @@ mod tests {
         assert!(diff.contains("+++ \"b/a\\\"\\n\"\n"), "{diff}");
         let diff = super::unified_diff(Path::new(std::ffi::OsStr::from_bytes(b"\xff")), None, Some("x\n"));
         assert!(diff.contains("+++ \"b/\\377\"\n"), "{diff}");
+    }
+
+    /// What `TextDiff` makes of the same lines; the result must not depend on which part of the library is asked.
+    fn by_text_diff(old: &str, new: &str) -> String {
+        let diff: similar::TextDiff<'_, '_, str> = similar::TextDiff::from_slices(
+            &old.split_inclusive('\n').collect::<Vec<_>>(),
+            &new.split_inclusive('\n').collect::<Vec<_>>(),
+        );
+        let mut out = String::new();
+        for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
+            let _ = writeln!(out, "{}", hunk.header());
+            for change in hunk.iter_changes() {
+                let missing = if change.missing_newline() { "\n\\ No newline at end of file\n" } else { "" };
+                let _ = write!(out, "{}{}{missing}", change.tag(), change.value());
+            }
+        }
+        out
+    }
+
+    proptest::proptest! {
+        #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn hunks_are_those_of_the_whole_library(
+            old in prop::collection::vec("[a-c]{0,2}\n", 0..300),
+            edits in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..9, "([a-d]\n){0,9}"), 0..20),
+            ended in any::<bool>(),
+        ) {
+            let mut new = old.clone();
+            for (at, removed, added) in edits {
+                let at = at.index(new.len() + 1);
+                let end = (at + removed).min(new.len());
+                new.splice(at..end, added.split_inclusive('\n').map(str::to_owned));
+            }
+            let (old, mut new) = (old.concat(), new.concat());
+            if !ended {
+                new.push('x');
+            }
+            let mut out = String::new();
+            hunks(&mut out, &old, &new);
+            prop_assert_eq!(out, by_text_diff(&old, &new));
+        }
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod providers;
 mod reading;
 pub(crate) mod shown;
 pub(crate) mod surroundings;
+mod words;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -48,11 +49,12 @@ pub(crate) struct Config {
     model_providers: BTreeMap<String, ProviderTable>,
     #[serde(default)]
     pub(crate) shell_environment_policy: EnvPolicy,
+    #[serde(default, deserialize_with = "words::policy")]
     approval_policy: Option<ApprovalPolicy>,
     pub(crate) sandbox_mode: Option<SandboxMode>,
     #[serde(default)]
     sandbox_workspace_write: WorkspaceWrite,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "words::rules")]
     rules: Vec<CommandRule>,
     pub(crate) project_doc_max_bytes: Option<usize>,
     pub(crate) tool_output_token_limit: Option<usize>,
@@ -138,6 +140,7 @@ pub(crate) struct McpServerTable {
     /// The most that callers may ask for.
     max_sandbox: Option<SandboxMode>,
     /// The policy that asks least and that callers may still ask for.
+    #[serde(default, deserialize_with = "words::policy")]
     max_approval: Option<ApprovalPolicy>,
     /// Directories below which threads may work; empty for anywhere.
     #[serde(default)]

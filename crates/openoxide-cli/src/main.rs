@@ -3,6 +3,7 @@
 //! Everything that reads the environment, the home or the current directory is here; the crates below are given what
 //! they need.
 
+mod codex_flags;
 mod config;
 mod config_cmd;
 mod doctor;
@@ -89,8 +90,15 @@ fn main() -> ExitCode {
     // First of all, because this process may be the supervisor of one command.
     openoxide_sandbox::dispatch_helper();
     openoxide_sandbox::hide_own_process(config::stays_dumpable());
-    let cli = Cli::parse();
-    let done = log::start(cli.global.verbose).and_then(|_logging| run(cli));
+    let given = codex_flags::read(std::env::args_os());
+    if given.asks_version {
+        return codex_flags::print_version();
+    }
+    let cli = Cli::parse_from(given.arguments);
+    let done = log::start(cli.global.verbose).and_then(|_logging| {
+        given.ignored.iter().for_each(|flag| log::say(&codex_flags::ignored(flag)));
+        run(cli)
+    });
     let code = done.unwrap_or_else(|error| {
         // A message may hold names of files and what servers have said.
         log::say(&openoxide_display::visible_lines(&format!("{error:#}")));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use openoxide_core::{ApprovalPolicy, Ceiling, Config as CoreConfig, Interruption, SandboxMode, ThreadManager};
-use openoxide_mcp_server::{ApprovalStrategy, HttpConfig, OnEof, Server, ServerConfig, serve};
+use openoxide_mcp_server::{ApprovalStrategy, HttpConfig, OnEof, Server, ServerConfig, ToolFamilies, serve};
 use openoxide_sandbox::Launcher;
 
 mod closed_output;
@@ -48,9 +48,10 @@ pub(crate) struct McpServerArgs {
     /// end first, for scripts that write their calls and close.
     #[arg(long, value_name = "HOW", default_value = "interrupt", conflicts_with = "listen")]
     on_eof: Eof,
-    /// Have the tools of another agent's MCP server as well, in its shapes: codex (`codex`, `codex-reply`, `codex/event`).
-    #[arg(long, value_name = "AGENT")]
-    compat: Option<Compat>,
+    /// Have the tools of another agent's MCP server, in its shapes: codex (`codex`, `codex-reply`, `codex/event`) in place of
+    /// our own, codex,native for both.
+    #[arg(long, value_name = "AGENT", value_delimiter = ',')]
+    compat: Vec<Compat>,
     #[command(flatten)]
     http: http::HttpArgs,
 }
@@ -66,6 +67,7 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Compat {
     Codex,
+    Native,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -75,6 +77,15 @@ enum Eof {
 }
 
 impl McpServerArgs {
+    /// Which tools there are.
+    fn families(&self) -> ToolFamilies {
+        match (self.compat.contains(&Compat::Codex), self.compat.contains(&Compat::Native)) {
+            (true, false) => ToolFamilies::Codex,
+            (true, true) => ToolFamilies::All,
+            (false, _) => ToolFamilies::Native,
+        }
+    }
+
     /// The most that callers may ask for, from every source.
     fn ceiling(&self, config: &Config, cwd: &Path) -> anyhow::Result<Ceiling> {
         let mut all = Ceiling::default();
@@ -131,10 +142,10 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         let ceiling = args.ceiling(&config, &cwd)?;
         let mut core = CoreConfig::new(cwd, config.model_name(home.as_deref())?, provider, launcher);
         core.ceiling = ceiling;
-        let codex = matches!(args.compat, Some(Compat::Codex));
+        let families = args.families();
         core.default_sandbox = match config.sandbox_mode {
             // As it was there where nothing is configured.
-            None if codex => SandboxMode::ReadOnly,
+            None if families != ToolFamilies::Native => SandboxMode::ReadOnly,
             _ => config.sandbox_mode(),
         };
         core.default_approval_policy = config.approval_policy();
@@ -210,7 +221,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
                 Eof::Interrupt => OnEof::Interrupt,
                 Eof::Finish => OnEof::Finish,
             },
-            codex,
+            families,
             on_trace: on_trace(),
         });
         match args.http.listen.as_deref().zip(listener) {

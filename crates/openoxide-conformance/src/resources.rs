@@ -1,6 +1,6 @@
 //! Resources: a text, an image, one that can be watched, and a template.
 
-use openoxide_mcp_protocol::{WireError, code};
+use openoxide_mcp_protocol::{Era, WireError, resource_not_found};
 use serde_json::{Value, json};
 
 use crate::content::PNG;
@@ -12,22 +12,19 @@ const WATCHED: &str = "test://watched-resource";
 /// Those that have an address of their own.
 pub(crate) fn list() -> Value {
     json!([
-        { "uri": TEXT, "name": "static-text", "description": "A text", "mimeType": "text/plain" },
-        { "uri": BINARY, "name": "static-binary", "description": "An image", "mimeType": "image/png" },
-        { "uri": WATCHED, "name": "watched-resource", "description": "A text to watch", "mimeType": "text/plain" },
+        { "uri": TEXT, "name": "static-text", "mimeType": "text/plain" },
+        { "uri": BINARY, "name": "static-binary", "mimeType": "image/png" },
+        { "uri": WATCHED, "name": "watched-resource", "mimeType": "text/plain" },
     ])
 }
 
 /// Those that have many.
 pub(crate) fn templates() -> Value {
-    json!([{
-        "uriTemplate": "test://template/{id}/data", "name": "template", "description": "What belongs to an id",
-        "mimeType": "application/json",
-    }])
+    json!([{ "uriTemplate": "test://template/{id}/data", "name": "template", "mimeType": "application/json" }])
 }
 
 /// One resource's contents.
-pub(crate) fn read(uri: &str, is_modern: bool) -> Result<Value, WireError> {
+pub(crate) fn read(uri: &str, era: Era) -> Result<Value, WireError> {
     let text = |text: &str| Ok(json!({ "uri": uri, "mimeType": "text/plain", "text": text }));
     match uri {
         TEXT => text("A text that stays as it is."),
@@ -35,14 +32,9 @@ pub(crate) fn read(uri: &str, is_modern: bool) -> Result<Value, WireError> {
         BINARY => Ok(json!({ "uri": uri, "mimeType": "image/png", "blob": PNG })),
         _ => match uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data")) {
             Some(id) => {
-                let data = json!({ "id": id });
-                Ok(json!({ "uri": uri, "mimeType": "application/json", "text": data.to_string() }))
+                Ok(json!({ "uri": uri, "mimeType": "application/json", "text": json!({ "id": id }).to_string() }))
             }
-            None => Err(WireError {
-                code: if is_modern { code::INVALID_PARAMS } else { code::RESOURCE_NOT_FOUND },
-                message: format!("resource {uri:?} not found"),
-                data: Some(Box::new(json!({ "uri": uri }))),
-            }),
+            None => Err(resource_not_found(uri, era, "no such resource")),
         },
     }
 }

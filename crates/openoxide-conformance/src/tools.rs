@@ -1,136 +1,188 @@
-//! The tools.
+//! The tools: what there is, and what each does.
 
 use std::time::Duration;
 
-use openoxide_mcp_protocol::tasks::tasks_not_declared;
-use openoxide_mcp_protocol::{LogLevel, WireError, tool_error};
-use serde_json::{Value, json};
+use openoxide_mcp_protocol::{Ask, AskKind, LogLevel, Tool, WireError, missing_capability, tool_error};
+use openoxide_mcp_server::{List, Outcome};
+use serde_json::{Map, Value, json};
 
-use crate::call::Call;
 use crate::content::{audio, embedded, image, result, said, text};
-use crate::listeners::List;
-use crate::tasks::Task;
-use crate::{asking, input};
+use crate::fixture::Context;
+use crate::run::{AsTask, Run};
+use crate::schemas;
 
 /// Between two things that a tool says.
 const BREATH: Duration = Duration::from_millis(50);
-/// Longer than the door waits for an answer before it opens a stream.
+/// Longer than the transport waits for an answer before it opens a stream.
 const LONG: Duration = Duration::from_millis(700);
 
+/// Every tool.
+const TOOLS: &str = "test_simple_text test_image_content test_audio_content test_embedded_resource test_error_handling \
+    test_multiple_content_types test_tool_with_logging test_tool_with_progress test_reconnection test_sampling \
+    test_elicitation test_elicitation_sep1034_defaults test_elicitation_sep1330_enums test_missing_capability \
+    test_custom_header test_streaming_elicitation test_logging_tool test_trigger_tool_change test_trigger_prompt_change \
+    test_input_required_result_elicitation test_input_required_result_sampling test_input_required_result_list_roots \
+    test_input_required_result_request_state test_input_required_result_multiple_inputs \
+    test_input_required_result_multi_round test_input_required_result_tampered_state \
+    test_input_required_result_capabilities json_schema_2020_12_tool greet slow_compute failing_job protocol_error_job \
+    confirm_delete multi_input test_tool_with_task";
+
+fn schema(tool: &str) -> Value {
+    let string = json!({ "type": "string" });
+    let properties = match tool {
+        "json_schema_2020_12_tool" => return schemas::rich_input(),
+        "test_sampling" => json!({ "prompt": string }),
+        "test_elicitation" => json!({ "message": string }),
+        "test_custom_header" => json!({ "region": { "type": "string", "x-mcp-header": "Region" } }),
+        "greet" => json!({ "name": string }),
+        "slow_compute" => json!({ "seconds": { "type": "number" }, "label": string }),
+        "confirm_delete" => json!({ "filename": string }),
+        _ => json!({}),
+    };
+    json!({ "type": "object", "properties": properties })
+}
+
+/// All as they are listed.
+pub(crate) fn listed() -> Vec<Tool> {
+    let listed = |name| {
+        let description = format!("The fixture {name}");
+        serde_json::from_value(json!({ "name": name, "description": description, "inputSchema": schema(name) }))
+    };
+    TOOLS.split_whitespace().map(listed).collect::<Result<_, _>>().expect("each is a tool")
+}
+
+/// Whether a call of a tool becomes a task; none where there is no such tool.
+pub(crate) fn find(name: &str) -> Option<AsTask> {
+    let as_task = match name {
+        "slow_compute" => AsTask::Maybe,
+        "failing_job" | "protocol_error_job" | "confirm_delete" | "multi_input" => AsTask::Always,
+        "test_tool_with_task" => AsTask::AfterAsking,
+        _ => AsTask::Never,
+    };
+    TOOLS.split_whitespace().any(|tool| tool == name).then_some(as_task)
+}
+
 /// Runs a tool.
-pub(crate) async fn run(call: &Call) -> Result<Value, WireError> {
-    match call.name.as_str() {
-        "test_simple_text" => Ok(said("Plain words.")),
-        "test_image_content" => Ok(result(vec![image()])),
-        "test_audio_content" => Ok(result(vec![audio()])),
-        "test_embedded_resource" => {
-            let resource = embedded("test://embedded-resource", "text/plain", "Words in a resource.");
-            Ok(result(vec![resource]))
-        }
+pub(crate) async fn run(context: Context) -> Outcome {
+    let (run, client) = (&context.run, context.call.client());
+    Ok(match context.call.name() {
+        "test_simple_text" => said("Plain words."),
+        "test_image_content" => result(vec![image()]),
+        "test_audio_content" => result(vec![audio()]),
+        "test_embedded_resource" => result(vec![embedded("test://embedded-resource", "text/plain", "Words inside.")]),
         "test_multiple_content_types" => {
-            let json = json!({ "kind": "mixed" }).to_string();
-            let resource = embedded("test://mixed-content-resource", "application/json", &json);
-            Ok(result(vec![text("Three kinds of content:"), image(), resource]))
+            let resource = embedded("test://mixed-content-resource", "application/json", r#"{"kind":"mixed"}"#);
+            result(vec![text("Three kinds of content:"), image(), resource])
         }
-        "test_tool_with_logging" | "test_logging_tool" => Ok(log(call).await),
-        "test_tool_with_progress" => Ok(progress(call).await),
-        "test_error_handling" => Ok(tool_error(call.era, "This tool always fails.")),
+        "test_tool_with_logging" | "test_logging_tool" => {
+            for words in ["the tool started", "the tool works", "the tool is done"] {
+                context.call.log(LogLevel::Info, &words).await;
+                tokio::time::sleep(BREATH).await;
+            }
+            said("it has logged")
+        }
+        "test_tool_with_progress" => {
+            for percent in [0, 50, 100] {
+                context.call.phase(format!("{percent} of 100"));
+                tokio::time::sleep(BREATH).await;
+            }
+            said("it has progressed")
+        }
+        "test_error_handling" => tool_error(context.call.era(), "This tool always fails."),
         "test_reconnection" => {
             tokio::time::sleep(LONG).await;
-            Ok(said("the stream stayed open"))
+            said("the stream stayed open")
         }
+        "test_sampling" => {
+            let answers = run.ask([("sample", schemas::sampling(context.text("prompt"), 100))]).await?;
+            said(&format!("LLM response: {}", spoken(&answers, "sample")))
+        }
+        "test_elicitation" => said(&fill(run, schemas::text_form(context.text("message"), "response")).await?),
+        "test_elicitation_sep1034_defaults" => said(&fill(run, schemas::with_defaults()).await?),
+        "test_elicitation_sep1330_enums" => said(&fill(run, schemas::with_choices()).await?),
+        "test_missing_capability" if client.can(AskKind::Sampling) => said("the client can sample"),
         "test_missing_capability" => {
-            input::require(call, "sampling/createMessage").map(|()| said("the client can sample"))
+            let needed = AskKind::Sampling.capability();
+            return Err(missing_capability("this tool needs a client that can sample", needed));
         }
-        "test_custom_header" => Ok(said(call.text("region"))),
-        "json_schema_2020_12_tool" => Ok(said(&call.arguments.to_string())),
-        "test_trigger_tool_change" => Ok(tell(call, List::Tools)),
-        "test_trigger_prompt_change" => Ok(tell(call, List::Prompts)),
-        "test_sampling"
-        | "test_elicitation"
-        | "test_elicitation_sep1034_defaults"
-        | "test_elicitation_sep1330_enums" => asking::run(call).await,
-        "greet" => Ok(said(&format!("Hello, {}!", call.text("name")))),
-        "slow_compute" => slow(call).await,
-        "failing_job" => task(call, |_| async { Ok(failed("the job has failed")) }),
-        "protocol_error_job" => {
-            task(call, |_| async { Err(WireError::new(openoxide_mcp_protocol::code::INTERNAL_ERROR, "on purpose")) })
+        "test_custom_header" => said(context.text("region")),
+        "test_trigger_tool_change" => said(context.fixture.change(List::Tools)),
+        "test_trigger_prompt_change" => said(context.fixture.change(List::Prompts)),
+        "test_input_required_result_sampling" => {
+            let ask = schemas::sampling("What is the capital of France?", 100);
+            said(&spoken(&run.ask([("capital_question", ask)]).await?, "capital_question"))
         }
-        "confirm_delete" => confirm(call),
-        "multi_input" => task(call, |task| async move {
-            task.ask(&[("Your name?", "name"), ("Your colour?", "color")]).await;
-            Ok(said("both have come"))
-        }),
-        "test_tool_with_task" => after_a_question(call),
-        name if name == "test_streaming_elicitation" || name.starts_with("test_input_required_result_") => {
-            input::run(call)
+        "test_input_required_result_list_roots" => {
+            let answers = run.ask([("client_roots", schemas::roots())]).await?;
+            said(&format!("roots: {}", answers["client_roots"]["roots"]))
         }
-        other => Err(WireError::invalid_params(format!("unknown tool {other:?}"))),
-    }
-}
-
-fn failed(message: &str) -> Value {
-    tool_error(openoxide_mcp_protocol::Era::Modern, message)
-}
-
-async fn log(call: &Call) -> Value {
-    for (at, words) in ["started", "works", "is done"].into_iter().enumerate() {
-        if at > 0 {
-            tokio::time::sleep(BREATH).await;
+        "test_input_required_result_request_state" | "test_input_required_result_tampered_state" => {
+            run.ask([("confirm", schemas::yes_form("Please confirm", "ok"))]).await?;
+            said("state-ok")
         }
-        call.log(LogLevel::Info, &format!("the tool {words}"));
-    }
-    said("it has logged")
-}
-
-async fn progress(call: &Call) -> Value {
-    for percent in [0, 50, 100] {
-        call.progress(percent, &format!("{percent} of 100"));
-        tokio::time::sleep(BREATH).await;
-    }
-    said("it has progressed")
-}
-
-fn tell(call: &Call, list: List) -> Value {
-    call.fixture.listeners.tell(list);
-    said("told")
-}
-
-/// A task that was announced. Clients that do not take tasks are refused.
-fn task<F>(call: &Call, work: impl FnOnce(Task) -> F) -> Result<Value, WireError>
-where
-    F: Future<Output = Result<Value, WireError>> + Send + 'static,
-{
-    if !call.takes_tasks {
-        return Err(tasks_not_declared());
-    }
-    Ok(call.fixture.tasks.begin(work))
-}
-
-/// A task for those who take tasks, and the result for the others.
-async fn slow(call: &Call) -> Result<Value, WireError> {
-    let seconds = call.arguments.get("seconds").and_then(Value::as_f64).unwrap_or_default();
-    let time = Duration::try_from_secs_f64(seconds)
-        .map_err(|error| WireError::invalid_params(format!("seconds is {seconds}: {error}")))?;
-    let work = async move {
-        tokio::time::sleep(time).await;
-        Ok(said(&format!("it took {seconds} s")))
-    };
-    if call.takes_tasks { Ok(call.fixture.tasks.begin(|_| work)) } else { work.await }
-}
-
-fn confirm(call: &Call) -> Result<Value, WireError> {
-    let question = format!("Delete {}?", call.text("filename"));
-    task(call, move |task| async move {
-        let answers = task.ask(&[(&question, "confirm")]).await;
-        let is_yes = answers.values().any(|answer| answer["content"]["confirm"] == true);
-        Ok(said(if is_yes { "deleted" } else { "kept" }))
+        "test_input_required_result_multiple_inputs" => {
+            let name = schemas::text_form("What is your name?", "name");
+            let greeting = schemas::sampling("Generate a greeting", 50);
+            run.ask([("user_name", name), ("greeting", greeting), ("client_roots", schemas::roots())]).await?;
+            said("all three have come")
+        }
+        "test_input_required_result_multi_round" => {
+            let name = run.ask([("step1", schemas::text_form("Step 1: What is your name?", "name"))]).await?;
+            let form = schemas::text_form("Step 2: What is your favorite color?", "color");
+            let color = run.ask([("step2", form)]).await?;
+            said(&format!("{} likes {}", field(&name, "step1", "name"), field(&color, "step2", "color")))
+        }
+        "test_input_required_result_capabilities" => {
+            if client.can(AskKind::Form) {
+                run.ask([("elicit_input", schemas::text_form("Elicitation input", "value"))]).await?;
+            }
+            if client.can(AskKind::Sampling) {
+                run.ask([("sample_input", schemas::sampling("Sample request", 100))]).await?;
+            }
+            said("capabilities-ok")
+        }
+        "test_input_required_result_elicitation" | "test_streaming_elicitation" | "test_tool_with_task" => {
+            context.call.phase("asking");
+            let answers = run.ask([("user_name", schemas::text_form("What is your name?", "name"))]).await?;
+            said(&format!("Hello, {}!", field(&answers, "user_name", "name")))
+        }
+        "json_schema_2020_12_tool" => said(&context.arguments.to_string()),
+        "greet" => said(&format!("Hello, {}!", context.text("name"))),
+        "slow_compute" => {
+            let seconds = context.arguments["seconds"].as_f64().unwrap_or_default();
+            let time = Duration::try_from_secs_f64(seconds);
+            tokio::time::sleep(time.map_err(|error| WireError::invalid_params(error.to_string()))?).await;
+            said(&format!("it took {seconds} s"))
+        }
+        "failing_job" => tool_error(context.call.era(), "the job has failed"),
+        "protocol_error_job" => return Err(WireError::internal("on purpose")),
+        "confirm_delete" => {
+            let question = format!("Delete {}?", context.text("filename"));
+            let answers = run.ask([("confirm", schemas::yes_form(&question, "confirm"))]).await?;
+            said(if answers["confirm"]["content"]["confirm"] == true { "deleted" } else { "kept" })
+        }
+        "multi_input" => {
+            let (name, color) = (schemas::text_form("Your name?", "name"), schemas::text_form("Your colour?", "color"));
+            run.ask([("name", name), ("color", color)]).await?;
+            said("both have come")
+        }
+        other => return Err(WireError::internal(format!("the tool {other:?} is listed and does nothing"))),
     })
 }
 
-fn after_a_question(call: &Call) -> Result<Value, WireError> {
-    match (call.parked()?, input::field(call, "user_name", "name")) {
-        (Some(_), Some(name)) => task(call, move |_| async move { Ok(said(&format!("Hello, {name}!"))) }),
-        _ => input::ask_name(call),
-    }
+/// A field of a form that was accepted; empty where it was not.
+pub(crate) fn field(answers: &Map<String, Value>, key: &str, field: &str) -> String {
+    let answer = answers.get(key).filter(|answer| answer["action"] == "accept");
+    answer.and_then(|answer| answer["content"][field].as_str()).unwrap_or_default().to_owned()
+}
+
+/// What the client's model said.
+fn spoken(answers: &Map<String, Value>, key: &str) -> String {
+    answers.get(key).and_then(|answer| answer["content"]["text"].as_str()).unwrap_or("no text").to_owned()
+}
+
+/// Has a form filled, and says what became of it.
+async fn fill(run: &Run, form: Ask) -> Result<String, WireError> {
+    let form = &run.ask([("form", form)]).await?["form"];
+    Ok(format!("User response: action={}, content={}", form["action"].as_str().unwrap_or("none"), form["content"]))
 }

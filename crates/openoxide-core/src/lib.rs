@@ -9,7 +9,6 @@ mod api;
 mod instructions;
 mod manager;
 mod mutex;
-mod path_text;
 mod rules;
 mod shares;
 mod store;
@@ -28,7 +27,7 @@ pub use shares::{Exceeded, Held, Shares, share_of};
 pub use store::{
     Damage, EventRecord, FORMAT, Fate, FileRecord, JsonlStore, Opened, Overrides, PatchLedger, PatchNote, Reading,
     RolloutItem, RolloutLine, SessionMeta, Stamp, StoredThread, Syncer, ThreadStore, ThreadSummary, ThreadWriter,
-    TurnContext, TurnStatusRecord, summaries,
+    TurnContext, summaries,
 };
 pub use thread::{Attachment, EventReceiver, Snapshot, Thread, ThreadChange, ThreadChanges, remove_temporary};
 

@@ -14,4 +14,4 @@ pub use cause::Cause;
 pub use error::{BoxError, ModelError};
 pub use facts::{FactOverrides, ModelFacts, Reasoning};
 pub use provider::{ModelStream, Provider};
-pub use types::{HistoryItem, ItemKind, ModelEvent, ModelRequest, Role, ToolSpec, Usage};
+pub use types::{HistoryItem, ItemKind, ModelEvent, ModelRequest, ReasoningChoice, Role, ToolSpec, Usage};

@@ -3,11 +3,8 @@
 //! History items are what a thread remembers and replays; the adapters turn them into a request body. Nothing
 //! here opens a connection or knows a wire format.
 
-use serde::{Deserialize, Serialize};
-
 /// Who wrote a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The person or program that gave the task.
     User,
@@ -18,8 +15,7 @@ pub enum Role {
 }
 
 /// One entry of a thread's history, in the order it is replayed to the model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum HistoryItem {
     /// A message of text.
     Message {
@@ -137,8 +133,7 @@ pub struct ModelRequest<'a> {
 }
 
 /// Tokens of one response.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Tokens read, cached ones included.
     pub input_tokens: u64,

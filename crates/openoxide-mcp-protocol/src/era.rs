@@ -6,6 +6,7 @@
 use rmcp::model::{ClientCapabilities, Implementation, ProgressToken};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::tasks::TASKS_EXTENSION;
 use crate::{Era, WireError, meta_keys};
@@ -27,8 +28,60 @@ pub enum LogLevel {
 
 /// Whether these capabilities include form elicitation. An empty `elicitation` object counts (MCP 2025-11-25,
 /// elicitation "Capabilities").
-pub fn supports_form_elicitation(capabilities: &ClientCapabilities) -> bool {
+fn supports_form_elicitation(capabilities: &ClientCapabilities) -> bool {
     capabilities.elicitation.as_ref().is_some_and(|e| e.form.is_some() || e.url.is_none())
+}
+
+/// What a server can ask of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskKind {
+    /// A form for the person (`elicitation/create`).
+    Form,
+    /// A message of the client's model (`sampling/createMessage`).
+    Sampling,
+    /// The client's directories (`roots/list`).
+    Roots,
+}
+
+impl AskKind {
+    /// The method of the request.
+    pub fn method(self) -> &'static str {
+        match self {
+            Self::Form => "elicitation/create",
+            Self::Sampling => "sampling/createMessage",
+            Self::Roots => "roots/list",
+        }
+    }
+
+    /// What a client that can be asked declares.
+    pub fn capability(self) -> Value {
+        match self {
+            Self::Form => json!({ "elicitation": {} }),
+            Self::Sampling => json!({ "sampling": {} }),
+            Self::Roots => json!({ "roots": {} }),
+        }
+    }
+}
+
+/// One question to a client.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ask {
+    /// What it asks for.
+    pub kind: AskKind,
+    /// The parameters of its request.
+    pub params: Value,
+}
+
+impl Ask {
+    /// A form.
+    pub fn form(params: Value) -> Self {
+        Self { kind: AskKind::Form, params }
+    }
+
+    /// It as an entry of `inputRequests`.
+    pub(crate) fn to_wire(&self) -> Value {
+        json!({ "method": self.kind.method(), "params": self.params })
+    }
 }
 
 /// What is known of the sender of a request.
@@ -36,6 +89,10 @@ pub fn supports_form_elicitation(capabilities: &ClientCapabilities) -> bool {
 pub struct ClientFacts {
     /// Whether it can be asked with a form.
     pub can_be_asked: bool,
+    /// Whether its model can be asked.
+    pub can_sample: bool,
+    /// Whether it tells its directories.
+    pub has_roots: bool,
     /// Its name, for the log.
     pub name: Option<String>,
     /// Whether it takes a task for an answer (modern era).
@@ -50,14 +107,26 @@ impl ClientFacts {
         };
         Self {
             can_be_asked: supports_form_elicitation(capabilities),
+            can_sample: capabilities.sampling.is_some(),
+            has_roots: capabilities.roots.is_some(),
             name: info.map(|info| info.name.clone()),
             takes_tasks: declares(TASKS_EXTENSION),
+        }
+    }
+
+    /// Whether it declares that it can be asked this.
+    pub fn can(&self, kind: AskKind) -> bool {
+        match kind {
+            AskKind::Form => self.can_be_asked,
+            AskKind::Sampling => self.can_sample,
+            AskKind::Roots => self.has_roots,
         }
     }
 }
 
 /// The `_meta` of a request, read once.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct RequestMeta {
     /// Wants progress under this token.
     pub progress_token: Option<ProgressToken>,
@@ -72,6 +141,7 @@ pub struct RequestMeta {
 
 /// Where in a trace a request was made (W3C Trace Context, by MCP 2026-07-28 "OpenTelemetry Trace Context").
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TraceContext {
     /// `00-<trace id>-<span id>-<flags>` in lower-case hexadecimal digits.
     pub parent: String,
@@ -96,13 +166,12 @@ impl TraceContext {
 
 /// The modern part of a request's `_meta`.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ModernMeta {
     /// Its sender.
     pub client: ClientFacts,
     /// The least severe log message it wants; `None` wants none.
     pub log_level: Option<LogLevel>,
-    /// All that its sender can do.
-    pub capabilities: ClientCapabilities,
 }
 
 #[derive(Deserialize)]
@@ -176,7 +245,6 @@ impl RequestMeta {
                 Some(Box::new(ModernMeta {
                     client: ClientFacts::new(&capabilities, info.as_ref()),
                     log_level: field(meta.log_level, meta_keys::LOG_LEVEL)?,
-                    capabilities,
                 }))
             }
         };

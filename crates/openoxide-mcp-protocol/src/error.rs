@@ -35,3 +35,13 @@ pub fn unsupported_version(requested: &str) -> RpcError {
     RpcError::new(code::UNSUPPORTED_PROTOCOL_VERSION, message)
         .with_data(json!({ "supported": crate::SUPPORTED_VERSIONS, "requested": requested }))
 }
+
+/// The error for a resource that does not exist, in the words of its era.
+pub fn resource_not_found(uri: &str, era: crate::Era, why: &str) -> RpcError {
+    let code = match era {
+        crate::Era::Modern => code::INVALID_PARAMS,
+        crate::Era::Legacy => code::RESOURCE_NOT_FOUND,
+    };
+    let message = format!("resource {uri:?} not found: {why}; resources/list has those there are");
+    RpcError::new(code, message).with_data(json!({ "uri": uri }))
+}

@@ -46,15 +46,15 @@ pub mod tools;
 mod unique;
 
 #[cfg(feature = "agent")]
-pub use era::{ClientFacts, LogLevel, RequestMeta, TraceContext, supports_form_elicitation};
-pub use error::{code, missing_capability, unsupported_version};
+pub use era::{Ask, AskKind, ClientFacts, LogLevel, RequestMeta, TraceContext};
+pub use error::{code, missing_capability, resource_not_found, unsupported_version};
 #[cfg(feature = "agent")]
 pub use incoming::{Incoming, Message};
 pub use line::{notification, parse_line, request, response};
 #[cfg(feature = "agent")]
 pub use methods::{
-    CallToolParams, CancelledParams, InitializeParams, LogMessage, ProgressMessage, ToolsPage, discover_result,
-    initialize_result, parse_params,
+    CallToolParams, CancelledParams, Description, InitializeParams, LogMessage, ProgressMessage, ToolsPage,
+    agent_description, discover_result, initialize_result, parse_params,
 };
 pub use openoxide_rpc::{Envelope, EnvelopeError, Outcome, RequestId, RpcError as WireError, salvage_id};
 #[cfg(feature = "agent")]
@@ -64,7 +64,9 @@ pub use result::{
 };
 pub use revision::{Cacheable, Era, LEGACY_LATEST, MODERN, SUPPORTED_VERSIONS, meta_keys, negotiate_legacy};
 #[cfg(feature = "agent")]
-pub use rmcp::model::{ClientCapabilities, Implementation, ProgressToken, ProtocolVersion, Resource, Tool};
+pub use rmcp::model::{
+    ClientCapabilities, Implementation, ProgressToken, ProtocolVersion, Resource, ServerCapabilities, Tool,
+};
 
 #[cfg(feature = "agent")]
 pub use unique::parse_unique;

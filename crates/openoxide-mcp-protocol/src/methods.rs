@@ -24,6 +24,7 @@ changing it. Pass cwd as an absolute path. A result with status \"running\" goes
 /// Parameters of `initialize` (MCP 2025-11-25 lifecycle).
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct InitializeParams {
     /// The newest revision the client speaks.
     pub protocol_version: String,
@@ -98,6 +99,20 @@ pub(crate) fn server_info_value() -> serde_json::Value {
     serde_json::to_value(implementation()).expect("wire types serialize")
 }
 
+/// What a server tells of itself when a client comes.
+#[derive(Debug, Clone)]
+pub struct Description {
+    /// What it can do. The extension for tasks is declared for it, where there are such.
+    pub capabilities: ServerCapabilities,
+    /// How it is used, for a model.
+    pub instructions: &'static str,
+}
+
+/// What the agent tells of itself.
+pub fn agent_description() -> Description {
+    Description { capabilities: capabilities(), instructions: INSTRUCTIONS }
+}
+
 fn capabilities() -> ServerCapabilities {
     let mut capabilities = ServerCapabilities::default();
     capabilities.tools = Some(Default::default());
@@ -112,24 +127,25 @@ fn capabilities() -> ServerCapabilities {
 }
 
 /// The answer to `initialize` in the agreed legacy `version`.
-pub fn initialize_result(version: &'static str) -> InitializeResult {
+pub fn initialize_result(version: &'static str, description: &Description) -> InitializeResult {
     let version: ProtocolVersion =
         serde_json::from_value(serde_json::Value::String(version.to_owned())).expect("a version is a string");
-    InitializeResult::new(capabilities())
+    InitializeResult::new(description.capabilities.clone())
         .with_server_info(implementation())
         .with_protocol_version(version)
-        .with_instructions(INSTRUCTIONS)
+        .with_instructions(description.instructions)
 }
 
 /// The answer to `server/discover`.
-pub fn discover_result() -> DiscoverResult {
+pub fn discover_result(description: &Description) -> DiscoverResult {
     let versions = SUPPORTED_VERSIONS
         .iter()
         .map(|version| serde_json::from_value(serde_json::json!(version)).expect("a version is a string"))
         .collect();
-    let mut capabilities = capabilities();
+    let mut capabilities = description.capabilities.clone();
     capabilities.extensions.get_or_insert_default().insert(TASKS_EXTENSION.to_owned(), Default::default());
-    let config = ServerConfig::new(capabilities).with_server_info(implementation()).with_instructions(INSTRUCTIONS);
+    let config =
+        ServerConfig::new(capabilities).with_server_info(implementation()).with_instructions(description.instructions);
     let mut result = DiscoverResult::from_server_info(versions, config);
     result.ttl_ms = FIXED_TTL_MS;
     result.cache_scope = CacheScope::Public;
@@ -175,8 +191,8 @@ pub struct LogMessage<'a, T: Serialize> {
     /// The event.
     pub data: &'a T,
     /// Which call, thread and turn it belongs to.
-    #[serde(rename = "_meta")]
-    pub meta: &'a crate::CallMeta,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<&'a crate::CallMeta>,
 }
 
 #[cfg(test)]
@@ -193,7 +209,7 @@ mod tests {
 
     #[test]
     fn discovery_names_both_eras_and_the_server() {
-        let result = serde_json::to_value(discover_result()).unwrap();
+        let result = serde_json::to_value(discover_result(&agent_description())).unwrap();
         assert_eq!(result["supportedVersions"][0], "2026-07-28");
         assert_eq!(result["resultType"], "complete");
         assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "openoxide");

@@ -113,6 +113,7 @@ pub struct ToolsListResult {
 
 /// The parameters of `tools/call`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ToolCallParams {
     /// The tool.
     pub name: String,

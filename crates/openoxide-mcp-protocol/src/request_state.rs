@@ -9,17 +9,20 @@ use std::time::Duration;
 use rmcp::model::{RequestStateCodec, SealOptions};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::WireError;
+
+/// How a state or a task names the work behind it, for a turn the ids of its thread and of itself.
+pub type WorkName = Map<String, Value>;
 
 /// What a state of ours names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParkedCall {
-    /// The thread.
-    pub thread_id: String,
-    /// The turn that waits.
-    pub turn_id: String,
-    /// The approvals that were asked.
+    /// What waits.
+    #[serde(flatten)]
+    pub work: WorkName,
+    /// The questions that were put.
     pub approvals: Vec<String>,
 }
 
@@ -82,7 +85,8 @@ mod tests {
     const BINDING: Binding<'_> = Binding { principal: "local", tool: "openoxide", arguments: "{}" };
 
     fn parked() -> ParkedCall {
-        ParkedCall { thread_id: "t".to_owned(), turn_id: "u".to_owned(), approvals: vec!["a".to_owned()] }
+        let work = Map::from_iter([("turn_id".to_owned(), Value::from("u"))]);
+        ParkedCall { work, approvals: vec!["a".to_owned()] }
     }
 
     #[test]

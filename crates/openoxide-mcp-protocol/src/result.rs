@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::methods::server_info_value;
 use crate::revision::complete_modern;
-use crate::{Era, RequestId};
+use crate::{Ask, Era, RequestId};
 
 /// A diff longer than this many bytes is cut in results.
 const DIFF_LIMIT: usize = 32 * 1024;
@@ -194,11 +194,8 @@ pub fn complete(era: Era, mut result: Value) -> Value {
 }
 
 /// The modern way to ask: questions by key, and the sealed state to send back with the answers.
-pub fn input_required(questions: Vec<(String, Value)>, request_state: String) -> Value {
-    let requests: Map<String, Value> = questions
-        .into_iter()
-        .map(|(key, params)| (key, json!({ "method": "elicitation/create", "params": params })))
-        .collect();
+pub fn input_required(questions: Vec<(String, Ask)>, request_state: String) -> Value {
+    let requests: Map<String, Value> = questions.into_iter().map(|(key, ask)| (key, ask.to_wire())).collect();
     complete(
         Era::Modern,
         json!({ "resultType": "input_required", "inputRequests": requests, "requestState": request_state }),

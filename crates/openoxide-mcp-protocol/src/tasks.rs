@@ -4,11 +4,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::{Era, WireError, complete};
+use crate::{Ask, Era, WireError, complete};
 
 /// The name under which both sides declare the extension.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
-/// `_meta` key with the thread and turn behind a task.
+/// `_meta` key with what is behind a task: for a turn its thread and itself.
 const WORK: &str = "openoxide/task";
 
 /// How a task stands.
@@ -56,20 +56,14 @@ pub struct TaskState {
     /// The error of the call, for [`TaskStatus::Failed`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<WireError>,
-    /// The thread and turn behind it.
+    /// What is behind it.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     meta: Option<Value>,
 }
 
 impl TaskState {
-    /// A task that works on a turn.
-    pub fn new(task_id: String, thread_id: &str, turn_id: &str, created_at: String, ttl_ms: u64, poll_ms: u64) -> Self {
-        let meta = json!({ WORK: { "threadId": thread_id, "turnId": turn_id } });
-        Self { meta: Some(meta), ..Self::without_turn(task_id, created_at, ttl_ms, poll_ms) }
-    }
-
-    /// A task with no turn behind it.
-    pub fn without_turn(task_id: String, created_at: String, ttl_ms: u64, poll_ms: u64) -> Self {
+    /// A task that works. `work` says what on, for a program.
+    pub fn new(task_id: String, work: Option<Value>, created_at: String, ttl_ms: u64, poll_ms: u64) -> Self {
         Self {
             task_id,
             status: TaskStatus::Working,
@@ -81,16 +75,13 @@ impl TaskState {
             input_requests: None,
             result: None,
             error: None,
-            meta: None,
+            meta: work.map(|work| json!({ WORK: work })),
         }
     }
 
-    /// Puts questions: parameters of `elicitation/create` by their keys.
-    pub fn ask(&mut self, questions: impl IntoIterator<Item = (String, Value)>) {
-        let requests: Map<String, Value> = questions
-            .into_iter()
-            .map(|(key, params)| (key, json!({ "method": "elicitation/create", "params": params })))
-            .collect();
+    /// Puts questions by their keys.
+    pub fn ask(&mut self, questions: impl IntoIterator<Item = (String, Ask)>) {
+        let requests: Map<String, Value> = questions.into_iter().map(|(key, ask)| (key, ask.to_wire())).collect();
         if !requests.is_empty() {
             self.status = TaskStatus::InputRequired;
             self.input_requests = Some(requests);
@@ -118,6 +109,7 @@ impl TaskState {
 /// Parameters of `tasks/get` and `tasks/cancel`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct TaskParams {
     /// The task.
     pub task_id: String,
@@ -156,7 +148,8 @@ mod tests {
 
     #[test]
     fn a_task_is_flat_on_the_wire_and_says_only_what_its_status_calls_for() {
-        let mut task = TaskState::new("k".into(), "t", "u", "2026-01-01T00:00:00Z".into(), 1000, 10);
+        let turn = json!({ "threadId": "t", "turnId": "u" });
+        let mut task = TaskState::new("k".into(), Some(turn), "2026-01-01T00:00:00Z".into(), 1000, 10);
         let created = task.created();
         assert_eq!(
             (&created["resultType"], &created["status"], &created["taskId"]),
@@ -164,7 +157,7 @@ mod tests {
         );
         assert!(created.get("result").is_none() && created.get("inputRequests").is_none());
         assert_eq!(created["_meta"][WORK]["threadId"], "t");
-        task.ask([("q".to_owned(), json!({ "message": "may I?" }))]);
+        task.ask([("q".to_owned(), Ask::form(json!({ "message": "may I?" })))]);
         let asked = task.detailed();
         assert_eq!((&asked["resultType"], &asked["status"]), (&json!("complete"), &json!("input_required")));
         assert_eq!(asked["inputRequests"]["q"]["method"], "elicitation/create");
@@ -172,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_task_without_a_turn_names_none_and_may_fail() {
-        let mut task = TaskState::without_turn("k".into(), "2026-01-01T00:00:00Z".into(), 1000, 10);
+        let mut task = TaskState::new("k".into(), None, "2026-01-01T00:00:00Z".into(), 1000, 10);
         (task.status, task.error) = (TaskStatus::Failed, Some(tasks_not_declared()));
         let failed = task.params();
         assert_eq!((&failed["status"], &failed["error"]["code"]), (&json!("failed"), &json!(-32021)));

@@ -106,7 +106,9 @@ impl Transport for LineTransport {
     async fn write_response(&mut self, response: &Response) -> anyhow::Result<()> {
         self.still_open()?;
         let out = self.0.out();
-        out.answer(out.header().response(response.id.as_ref(), response.outcome()), None);
+        let outcome = response.outcome();
+        let error = outcome.err().map(|error| error.code);
+        out.answer(out.header().response(response.id.as_ref(), outcome), error, None);
         Ok(())
     }
 

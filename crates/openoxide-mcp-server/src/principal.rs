@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use openoxide_rpc::listeners::Caller;
+
 /// Somebody who may ask things of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Principal {
@@ -11,6 +13,15 @@ pub enum Principal {
     Local,
     /// The holder of the bearer token of this name. Sees what they made.
     Token(Arc<str>),
+}
+
+impl From<Caller> for Principal {
+    fn from(caller: Caller) -> Self {
+        match caller {
+            Caller::Local => Self::Local,
+            Caller::Token(name) => Self::Token(name),
+        }
+    }
 }
 
 impl Principal {

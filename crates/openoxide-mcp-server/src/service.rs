@@ -15,9 +15,7 @@ pub trait Service: Send + Sync + 'static {
     fn connect(&self, principal: Principal, out: Arc<Outgoing>) -> Box<dyn Session>;
 
     /// The arguments of a tool that the headers of its calls must repeat.
-    fn mirrored(&self, _tool: &str) -> Vec<Mirrored> {
-        Vec::new()
-    }
+    fn mirrored(&self, tool: &str) -> Vec<Mirrored>;
 
     /// Ends whatever goes on. Every request that was open has its answer when this is ready, and one that comes later is
     /// answered at once.

@@ -63,6 +63,7 @@ pub enum KeyHeader {
 /// What of Chat Completions a server understands beyond the common part. The default sends nothing that a strict server
 /// would refuse.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChatOptions {
     /// Send `prompt_cache_key`.
     pub cache_key: bool,
@@ -82,6 +83,7 @@ impl Default for ChatOptions {
 
 /// How to reach one provider. [`ProviderConfig::new`] fills in the defaults named at each field.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct ProviderConfig {
     /// The key of `model_providers` in configuration (`openai`).
     pub id: String,

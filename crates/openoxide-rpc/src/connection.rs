@@ -6,25 +6,23 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::handler::next_message;
-use crate::lines::{self, Input, read_lines};
+use crate::lines::{self, Input};
 use crate::outgoing::Outgoing;
 use crate::responder::Responders;
-use crate::writer::write_lines;
+use crate::transport::{AbortOnDrop, Streams, Transport};
 use crate::{Envelope, Header};
 
-/// A pair of byte streams with its reader and its writer task. Dropping it ends both; [`Connection::close`] lets the
-/// writer finish first.
+/// A connection with the task that carries it. Dropping it ends both; [`Connection::close`] lets the task write first what
+/// is queued.
 pub struct Connection {
     /// The reader task sends; it drops its end at the end of input.
     input: mpsc::Receiver<Input>,
     /// A line that was read and waits for room in the queue.
     waiting: Option<Input>,
     responders: Responders,
-    reader: JoinHandle<()>,
-    writer: JoinHandle<()>,
+    carrier: AbortOnDrop,
 }
 
 impl Connection {
@@ -37,11 +35,18 @@ impl Connection {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
+        Self::over(Streams::new(reader, writer), header, patience)
+    }
+
+    /// The same over any transport.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn over(transport: Box<dyn Transport>, header: Header, patience: Duration) -> Self {
         let out = Arc::new(Outgoing::new(header));
         let (lines, input) = lines::channel();
-        let reader = tokio::spawn(read_lines(reader, lines));
-        let writer = tokio::spawn(write_lines(writer, Arc::clone(&out), patience));
-        Self { input, waiting: None, responders: Responders::line(out), reader, writer }
+        let carrier = AbortOnDrop(tokio::spawn(transport.carry(lines, Arc::clone(&out), patience)));
+        Self { input, waiting: None, responders: Responders::line(out), carrier }
     }
 
     /// The queue to the writer.
@@ -60,31 +65,30 @@ impl Connection {
     /// Where the output is closed, or takes nothing any more: whatever is answered then is lost.
     pub async fn next(&mut self) -> io::Result<Option<Envelope>> {
         let lost = || io::Error::new(io::ErrorKind::BrokenPipe, "the output takes no more");
-        if self.writer.is_finished() {
+        if self.carrier.0.is_finished() {
             return Err(lost());
         }
-        // A message that is given up with the first branch stays in `waiting` or in the channel. The writer is polled by
+        // A message that is given up with the first branch stays in `waiting` or in the channel. The carrier is polled by
         // reference, and not again once it has ended.
         tokio::select! {
             biased;
-            _ = &mut self.writer => Err(lost()),
+            _ = &mut self.carrier.0 => Err(lost()),
             message = next_message(&mut self.input, &mut self.waiting, &self.responders) => Ok(message),
         }
     }
 
-    /// Lets the writer finish what is queued; what is queued later is dropped.
+    /// Lets the carrier write what is queued; what is queued later is dropped.
     pub async fn close(&mut self) {
         self.out().close();
-        if !self.writer.is_finished() {
-            // An error is a panic of the writer, which leaves nothing to wait for.
-            let _ = (&mut self.writer).await;
+        if !self.carrier.0.is_finished() {
+            // An error is a panic of the carrier, which leaves nothing to wait for.
+            let _ = (&mut self.carrier.0).await;
         }
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.reader.abort();
         self.out().close();
     }
 }

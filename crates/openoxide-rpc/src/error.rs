@@ -1,6 +1,6 @@
 //! JSON-RPC errors: the codes of the specification and one type that carries them. Codes of a protocol are the protocol's.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// Error codes (JSON-RPC 2.0 section 5.1).
@@ -18,7 +18,7 @@ pub mod code {
 }
 
 /// A JSON-RPC error object.
-#[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct RpcError {
     /// One of [`code`], or a code of the protocol.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-use crate::lines::{self, Input, Line, MAX_LINE, read_lines};
+use crate::lines::{self, Input, Line, MAX_LINE};
 use crate::outgoing::Outgoing;
 use crate::responder::Responders;
-use crate::writer::write_lines;
+use crate::transport::{AbortOnDrop, Streams, Transport};
 use crate::{Envelope, Header, RpcError, salvage_id};
 
 /// Serves the messages of one connection: what a protocol puts on this floor.
@@ -18,6 +18,10 @@ pub trait Handler {
     /// Takes a message. Never blocks and never waits: what takes time is spawned, and answers its request in its time by a
     /// [`crate::Responder`] of `responders`.
     fn handle(&mut self, message: Envelope, responders: &Responders);
+
+    /// Told once that no message will come any more. What is open may still be answered; a question that the client would
+    /// have to answer has to be settled here, or its request stays open.
+    fn input_ended(&mut self) {}
 }
 
 /// Hands every line to `handler` until the reader drops its end of `input`. What is no message is answered by `responders`, and
@@ -58,10 +62,7 @@ pub(crate) async fn next_message(
     }
 }
 
-/// Serves one connection over a pair of byte streams. Returns when the input has ended and every request is answered, or
-/// when the output is closed or takes nothing for `patience` while its queue is full.
-///
-/// `connect` makes the handler; it is given the queue for what the handler says unasked.
+/// Serves one connection over a pair of byte streams: [`serve_over`] them.
 pub async fn serve<R, W, H>(
     reader: R,
     writer: W,
@@ -73,28 +74,43 @@ pub async fn serve<R, W, H>(
     W: AsyncWrite + Unpin + Send + 'static,
     H: Handler,
 {
+    serve_over(Streams::new(reader, writer), header, patience, connect).await;
+}
+
+/// Serves one connection. Returns when the input has ended and every request is answered, or when the connection is lost:
+/// its output is closed, or takes nothing for `patience` while its queue is full. Dropping it cuts the connection.
+///
+/// `connect` makes the handler; it is given the queue for what the handler says unasked. The handler is dropped when the
+/// connection has ended.
+pub async fn serve_over<H: Handler>(
+    transport: Box<dyn Transport>,
+    header: Header,
+    patience: Duration,
+    connect: impl FnOnce(Arc<Outgoing>) -> H,
+) {
     let out = Arc::new(Outgoing::new(header));
     let (lines, input) = lines::channel();
-    let reader = tokio::spawn(read_lines(reader, lines));
-    let mut writer = tokio::spawn(write_lines(writer, Arc::clone(&out), patience));
+    let mut carrier = AbortOnDrop(tokio::spawn(transport.carry(lines, Arc::clone(&out), patience)));
     // Every responder holds the sender; nothing is ever sent.
     let (open, mut all_answered) = mpsc::channel::<Infallible>(1);
     let mut handler = connect(Arc::clone(&out));
     let serving = async {
         let responders = Responders::line(Arc::clone(&out)).counted(open);
         dispatch(input, &responders, &mut handler).await;
+        handler.input_ended();
         drop(responders);
         // Nothing is ever sent, so this is the end of the last sender.
         let _ = all_answered.recv().await;
         out.close();
     };
-    // The writer is polled by reference and awaited below only where it has not ended here.
+    // The carrier is polled by reference and awaited below only where it has not ended here.
     let is_lost = tokio::select! {
         () = serving => false,
-        _ = &mut writer => true,
+        _ = &mut carrier.0 => true,
     };
-    reader.abort();
     if !is_lost {
-        drop(writer.await);
+        // An error is a panic of the carrier, which leaves nothing to wait for.
+        let _ = (&mut carrier.0).await;
     }
+    out.close();
 }

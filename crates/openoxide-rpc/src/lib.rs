@@ -11,8 +11,10 @@
 //! - [`Responder`]: the right to answer one request, once, alone or as its part of a batch.
 //! - [`Outgoing`]: the queue to the one task that writes, counted in bytes: answers always get in, progress is dropped where
 //!   there is no room, and a client that never reads costs a bound.
-//! - [`serve`]: all of it over standard streams (`stdio`, a feature), sockets or an in-memory duplex.
+//! - [`serve`]: all of it over standard streams (`stdio`, a feature) or an in-memory duplex; [`serve_over`]: over any
+//!   [`Transport`].
 //! - [`Connection`]: the same where messages are pulled and not pushed.
+//! - `listeners`, a feature: unix sockets, WebSocket, HTTP connections, and who is let in.
 //!
 //! # A protocol on this floor
 //!
@@ -52,28 +54,48 @@
 //! serving.await.unwrap();
 //! # }
 //! ```
+//!
+//! # On a unix socket and a WebSocket
+//!
+//! With the feature `listeners` the same handler serves whoever connects. `listeners::serve_lines` gives each connection of a
+//! unix socket as a [`Transport`], `listeners::serve_websockets` each WebSocket, of a TCP address or a unix socket; both tell who
+//! the caller is. `examples/echo.rs` is a whole program:
+//!
+//! ```text
+//! let serve = |caller, transport| serve_over(transport, Header::Absent, patience, |_| Echo);
+//! let lines = serve_lines(UnixSocket::bind(path).await?, ListenConfig::default(), serve, stop());
+//! let websockets = serve_websockets(TcpListener::bind(address).await?, ListenConfig::default(), serve, stop());
+//! ```
+//!
+//! What a protocol decides: whom `GuardConfig` lets in, how many connections there may be, and for how long a client may read
+//! nothing. What it gets: one bound for lines and frames, one queue, one answer for each request, and the same end: at the stop
+//! the input ends ([`Handler::input_ended`]), what is open is answered, and a handler is dropped with its connection.
 
 mod connection;
 mod envelope;
 mod error;
 mod handler;
 pub mod lines;
+#[cfg(feature = "listeners")]
+pub mod listeners;
 mod mutex;
 mod outgoing;
 mod responder;
 #[cfg(feature = "stdio")]
 pub mod stdio;
+mod transport;
 mod unread;
 mod writer;
 
 pub use connection::Connection;
 pub use envelope::{Envelope, EnvelopeError, Header, MAX_NESTING, Outcome, RequestId, salvage_id};
 pub use error::{RpcError, code};
-pub use handler::{Handler, dispatch, serve};
+pub use handler::{Handler, dispatch, serve, serve_over};
 pub use mutex::lock;
-pub use outgoing::{Gate, Outgoing, Room};
+pub use outgoing::{Gate, Outgoing, Room, Taken};
 pub use responder::{Batch, Responder, Responders};
 /// The byte streams of a connection, so that a protocol needs no other crate to name them.
 pub use tokio::io::{AsyncRead, AsyncWrite};
+pub use transport::{Carrying, Streams, Transport};
 pub use unread::{Charge, Meter, Reader, Turn, Unread};
 pub use writer::write_lines;

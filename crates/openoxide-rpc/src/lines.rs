@@ -108,7 +108,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 /// The reader task: sends lines to the processor until the input ends, then drops its end of the channel, which is how
 /// the processor learns of it. A processor that is behind holds it up: lines and bytes on their way have a bound.
 pub async fn read_lines<R: AsyncRead + Unpin>(reader: R, lines: mpsc::Sender<Input>) {
-    let budget = Arc::new(Semaphore::new(WAITING));
+    let feeder = Feeder::new(lines);
     let mut reader = LineReader::new(reader, MAX_LINE);
     loop {
         let line = match reader.next().await {
@@ -119,13 +119,30 @@ pub async fn read_lines<R: AsyncRead + Unpin>(reader: R, lines: mpsc::Sender<Inp
                 return;
             }
         };
-        let (Line::Whole(bytes) | Line::TooLong(bytes)) = &line;
-        let share = u32::try_from(bytes.len()).unwrap_or(u32::MAX).min(WAITING as u32);
-        // The semaphore is never closed, and a closed channel means that the processor has ended.
-        let Ok(share) = Arc::clone(&budget).acquire_many_owned(share).await else { return };
-        if lines.send(Input { line, _share: share }).await.is_err() {
+        if !feeder.feed(line).await {
             return;
         }
+    }
+}
+
+/// The reader's end of the channel, with the bytes that may wait in it.
+pub(crate) struct Feeder {
+    lines: mpsc::Sender<Input>,
+    budget: Arc<Semaphore>,
+}
+
+impl Feeder {
+    pub(crate) fn new(lines: mpsc::Sender<Input>) -> Self {
+        Self { lines, budget: Arc::new(Semaphore::new(WAITING)) }
+    }
+
+    /// Sends a line once there is room for it. False where the processor has ended.
+    pub(crate) async fn feed(&self, line: Line) -> bool {
+        let (Line::Whole(bytes) | Line::TooLong(bytes)) = &line;
+        let share = u32::try_from(bytes.len()).unwrap_or(u32::MAX).min(WAITING as u32);
+        // The semaphore is never closed.
+        let Ok(share) = Arc::clone(&self.budget).acquire_many_owned(share).await else { return false };
+        self.lines.send(Input { line, _share: share }).await.is_ok()
     }
 }
 

@@ -63,7 +63,19 @@ struct Line {
     /// The call it belongs to, 0 for none.
     key: u64,
     bytes: Vec<u8>,
+    /// The code of the error that it answers with.
+    error: Option<i32>,
     charge: Option<Charge>,
+}
+
+/// A line that was taken from the queue to be sent.
+pub struct Taken {
+    /// The line with its newline.
+    pub bytes: Vec<u8>,
+    /// The code of the error where it answers a request with one.
+    pub error: Option<i32>,
+    /// Counts it as unread until this is dropped.
+    pub charge: Option<Charge>,
 }
 
 #[derive(Default)]
@@ -162,9 +174,9 @@ impl Outgoing {
         self.meter.as_ref()
     }
 
-    /// Queues the answer to a request, which may end the queue.
-    pub fn answer(&self, line: Vec<u8>, gate: Option<&Gate>) {
-        self.put(line, gate, self.is_for_one_answer);
+    /// Queues the answer to a request, which may end the queue. `error` is its code where it is an error.
+    pub fn answer(&self, line: Vec<u8>, error: Option<i32>, gate: Option<&Gate>) {
+        self.put(line, error, gate, self.is_for_one_answer);
     }
 
     /// Notes that there is no more to come for a request.
@@ -187,15 +199,15 @@ impl Outgoing {
 
     /// Queues a message that must not be lost: an answer, a question, an end.
     pub fn push(&self, line: Vec<u8>) {
-        self.put(line, None, false);
+        self.put(line, None, None, false);
     }
 
     /// The same for a message of a call; nothing is queued once the call's gate is closed.
     pub fn push_for(&self, gate: &Gate, line: Vec<u8>) {
-        self.put(line, Some(gate), false);
+        self.put(line, None, Some(gate), false);
     }
 
-    fn put(&self, mut line: Vec<u8>, gate: Option<&Gate>, is_last: bool) {
+    fn put(&self, mut line: Vec<u8>, error: Option<i32>, gate: Option<&Gate>, is_last: bool) {
         // A long line may wait for a slow client; what it was written into can be twice as large.
         if line.len() > LONG {
             line.shrink_to_fit();
@@ -211,7 +223,7 @@ impl Outgoing {
         }
         queue.bytes += line.len();
         let charge = self.meter.as_ref().map(|meter| meter.charge(line.len()));
-        queue.lines.push_back(Line { key: gate.map_or(0, Gate::key), bytes: line, charge });
+        queue.lines.push_back(Line { key: gate.map_or(0, Gate::key), bytes: line, error, charge });
         let is_full = queue.bytes >= HARD_BOUND;
         drop(queue);
         self.filled.notify_one();
@@ -397,12 +409,12 @@ impl Outgoing {
         self.next(take).await
     }
 
-    /// The next line, which counts as unread until its charge is dropped; `None` as above. For the one who sends it alone.
-    pub async fn next_line(&self) -> Option<(Vec<u8>, Option<Charge>)> {
+    /// The next line; `None` as above. For the one who sends it alone.
+    pub async fn next_line(&self) -> Option<Taken> {
         let take = |queue: &mut Queue| {
             let line = queue.lines.pop_front()?;
             queue.bytes -= line.bytes.len();
-            Some((line.bytes, line.charge))
+            Some(Taken { bytes: line.bytes, error: line.error, charge: line.charge })
         };
         self.next(take).await
     }

@@ -42,7 +42,7 @@ impl Batch {
         if state.missing == 0 && !state.answers.is_empty() {
             let mut line = std::mem::take(&mut state.answers);
             line.extend_from_slice(b"]\n");
-            self.out.answer(line, None);
+            self.out.answer(line, None, None);
         } else if state.missing == 0 {
             self.out.answered();
         }
@@ -94,7 +94,7 @@ impl Responders {
     pub fn refuse(&self, id: Option<&RequestId>, error: &RpcError) {
         let line = self.out().header().response::<serde_json::Value>(id, Err(error));
         match &self.form {
-            AnswerForm::Line(out) => out.answer(line, None),
+            AnswerForm::Line(out) => out.answer(line, Some(error.code), None),
             AnswerForm::Batch(batch) => batch.add(Some(line)),
         }
     }
@@ -144,7 +144,7 @@ impl Responder {
             return;
         }
         match &self.responders.form {
-            AnswerForm::Line(out) => out.answer(line, gate),
+            AnswerForm::Line(out) => out.answer(line, outcome.err().map(|error| error.code), gate),
             AnswerForm::Batch(batch) => batch.add(gate.is_none_or(Gate::is_open).then_some(line)),
         }
     }

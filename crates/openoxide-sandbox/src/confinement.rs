@@ -17,6 +17,7 @@ pub(crate) const SLASH_TMP: &str = "/tmp";
 
 /// A directory that a command may write in.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WritableRoot {
     /// Without links.
     pub path: PathBuf,

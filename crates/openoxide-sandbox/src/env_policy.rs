@@ -24,6 +24,7 @@ pub enum Inherit {
 /// The rules, in the order they act: inherit, exclude, set.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct EnvPolicy {
     /// What is taken from the parent.
     pub inherit: Inherit,

@@ -10,6 +10,7 @@ use crate::{CommandSpec, SandboxError};
 
 /// A means of confinement that did not work here.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Tried {
     /// Which one.
     pub backend: Backend,

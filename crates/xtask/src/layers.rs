@@ -57,6 +57,11 @@ const NOT_AT_ALL: &[(&str, &[&str])] = &[
     ("openoxide-apply-patch", &["rmcp", "clap", "tokio"]),
 ];
 
+/// Crates that are small without a feature, with all they may depend on then. Other normal dependencies are optional, no
+/// feature is on by default, and tokio has no network.
+const SMALL: &[(&str, &[&str])] =
+    &[("openoxide-rpc", &["memchr", "serde", "serde_json", "thiserror", "tokio", "tracing"])];
+
 /// One package of the build: its name and what it depends on.
 struct Package<'a> {
     name: &'a str,
@@ -75,7 +80,7 @@ pub(crate) fn check(metadata: &Value) -> Vec<String> {
     let names: BTreeMap<&str, &str> = packages.iter().map(|(id, package)| (*id, package.name)).collect();
     let members: Vec<&str> = strings(&metadata["workspace_members"]).collect();
     let ours: BTreeSet<&str> = members.iter().filter_map(|id| names.get(id).copied()).collect();
-    let mut findings = Vec::new();
+    let mut findings = list(&metadata["packages"]).flat_map(larger_than_small).collect::<Vec<_>>();
     for id in &members {
         let Some(package) = packages.get(id) else { continue };
         let from = package.name;
@@ -124,6 +129,27 @@ pub(crate) fn described() -> Vec<String> {
 fn height(name: &str) -> usize {
     let below = ARROWS.iter().find(|(from, _)| *from == name).map_or(&[][..], |(_, below)| below);
     below.iter().map(|name| 1 + height(name)).max().unwrap_or(0)
+}
+
+/// What a crate that is small without a feature has too much.
+fn larger_than_small(package: &Value) -> Vec<String> {
+    let name = package["name"].as_str().unwrap_or_default();
+    let Some((_, allowed)) = SMALL.iter().find(|(small, _)| *small == name) else { return Vec::new() };
+    let mut findings = Vec::new();
+    let always = list(&package["dependencies"]).filter(|one| one["kind"].is_null() && one["optional"] == false);
+    for dependency in always {
+        let to = dependency["name"].as_str().unwrap_or_default();
+        if !allowed.contains(&to) {
+            findings.push(format!("{name} depends on {to} without a feature; make it optional, behind `listeners`"));
+        }
+        if to == "tokio" && strings(&dependency["features"]).any(|feature| feature == "net") {
+            findings.push(format!("{name} takes the network of tokio without a feature; put it behind `listeners`"));
+        }
+    }
+    if strings(&package["features"]["default"]).next().is_some() {
+        findings.push(format!("{name} has features by default; whoever needs one names it"));
+    }
+    findings
 }
 
 fn is_banned(rules: &[(&str, &[&str])], from: &str, to: &str) -> bool {
@@ -258,6 +284,25 @@ mod tests {
         ]));
         assert_eq!(findings.len(), 2, "{findings:?}");
         assert!(findings[0].ends_with("openoxide-core > openoxide-sandbox > helper > clap"), "{findings:?}");
+    }
+
+    #[test]
+    fn a_small_crate_has_the_rest_behind_a_feature() {
+        let package = |dependency: Value, features: Value| {
+            let package = json!({ "name": "openoxide-rpc", "dependencies": [dependency], "features": features });
+            check(&json!({ "packages": [package] }))
+        };
+        let axum = |optional| json!({ "name": "axum", "kind": null, "optional": optional, "features": [] });
+        let tokio = |feature| json!({ "name": "tokio", "kind": null, "optional": false, "features": [feature] });
+        assert_eq!(package(axum(true), json!({ "listeners": ["dep:axum"] })), Vec::<String>::new());
+        assert_eq!(package(tokio("time"), json!({})), Vec::<String>::new());
+        for findings in [
+            package(axum(false), json!({})),
+            package(tokio("net"), json!({})),
+            package(axum(true), json!({ "default": ["x"] })),
+        ] {
+            assert!(findings.len() == 1 && findings[0].starts_with("openoxide-rpc "), "{findings:?}");
+        }
     }
 
     #[test]

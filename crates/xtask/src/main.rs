@@ -1,10 +1,11 @@
 //! `cargo xtask ci`: the checks of the house. This file reads the arguments and runs the steps in order; `layers` judges
-//! which crate uses which, `floors` which module of a crate, `shape` judges the files, `docs` judges what the documents point at.
+//! which crate uses which, `floors` which module of a crate, `deny` judges other people's crates, `shape` the files, `docs` what
+//! the documents point at.
 //!
-//! The steps are formatting, clippy, layers, file shapes, document references, the documentation build and the packages
-//! that others may depend on. The tests are
-//! `cargo test --workspace --locked`, which `.ci/run` runs beside this; `--with-tests` adds them here.
+//! The steps are formatting, layers, dependencies, file shapes, document references, clippy, the documentation build and the
+//! packages that others may depend on. The tests are `cargo test --workspace --locked`, which `.ci/run` runs beside this; `--with-tests` adds them here.
 
+mod deny;
 mod docs;
 mod floors;
 mod layers;
@@ -16,6 +17,7 @@ use std::time::Instant;
 
 const USAGE: &str = "usage: cargo xtask ci [--with-tests]   every check of the house
        cargo xtask layers              which crate and which module may use which
+       cargo xtask deny                licences, versions that stand twice, bans and sources of dependencies
        cargo xtask shape               what files look like
        cargo xtask packages            what others may depend on is whole without the workspace";
 
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
         ["ci"] => ci(false),
         ["ci", "--with-tests"] => ci(true),
         ["layers"] => vec![("layers", layers)],
+        ["deny"] => vec![("dependencies", dependencies)],
         ["packages"] => vec![("packages", packages)],
         ["shape"] => vec![("file shapes", shapes), ("document references", references)],
         _ => {
@@ -46,6 +49,7 @@ fn ci(with_tests: bool) -> Vec<Step> {
     let mut steps: Vec<Step> = vec![
         ("format", |root| cargo(root, &["fmt", "--all", "--check"], &[])),
         ("layers", layers),
+        ("dependencies", dependencies),
         ("file shapes", shapes),
         ("document references", references),
         ("clippy", |root| {
@@ -118,6 +122,12 @@ fn layers(root: &Path) -> Findings {
         }
         Err(error) => vec![format!("cargo metadata wrote what is not JSON: {error}")],
     }
+}
+
+fn dependencies(root: &Path) -> Findings {
+    #[allow(clippy::disallowed_methods, reason = "cargo's own variable says where a build tool may write")]
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |named| root.join(named));
+    deny::check(root, &target)
 }
 
 fn shapes(root: &Path) -> Findings {

@@ -1,5 +1,6 @@
 //! What source files look like: each opens with `//!`, none grows past its limit outside its tests, `unsafe` stays in
-//! the sandbox crate, core opens files for the model through the view alone, and every crate takes the workspace's lints.
+//! the sandbox crate, core opens files for the model through the view alone and has serde only where records and arguments
+//! are, and every crate takes the workspace's lints.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,9 @@ const OPENINGS: [&str; 8] = [
 ];
 /// Core's own files, which no caller names.
 const OWN_FILES: [&str; 2] = ["crates/openoxide-core/src/store", "crates/openoxide-core/src/thread/temporary/left.rs"];
+
+/// Where core has serde: records of what is on disk, and arguments of tools. Its other types are nobody's wire or file.
+const WITH_SERDE: [&str; 2] = ["crates/openoxide-core/src/store/", "crates/openoxide-core/src/tools/"];
 
 /// What is wrong with the sources below `root`.
 ///
@@ -89,7 +93,25 @@ fn judge_source(name: &str, text: &str) -> Vec<String> {
             format!("{name}:{}: opens a file by its path ({}); go through the thread's view", at + 1, line.trim())
         }));
     }
+    if name.starts_with(VIEWED_CRATE) && !WITH_SERDE.iter().any(|with| name.starts_with(with)) {
+        let code = text.lines().take(lines).enumerate();
+        let named = code.filter(|(_, line)| has_word(line.split("//").next().unwrap_or_default(), "serde"));
+        findings.extend(named.map(|(at, line)| {
+            format!(
+                "{name}:{}: uses serde ({}); in core only store and tools do, with records and arguments of their own",
+                at + 1,
+                line.trim()
+            )
+        }));
+    }
     findings
+}
+
+/// Whether code has a word by itself: `serde`, and not `serde_json`.
+fn has_word(code: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(word)
+        .any(|(at, _)| !code[..at].ends_with(is_part) && !code[at + word.len()..].starts_with(is_part))
 }
 
 /// A file of tests counts nothing; else the lines before its test module.
@@ -143,6 +165,32 @@ mod tests {
         assert!(judge_source("crates/x/src/a.rs", &too_long)[0].contains("503 lines"));
         for name in ["crates/x/src/a_tests.rs", "crates/x/src/tests.rs", "crates/x/tests/a.rs", "tests/a.rs"] {
             assert!(judge_source(name, &too_long).is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn core_has_serde_where_records_and_arguments_are() {
+        let with = |line: &str| format!("//! x\n{line}\n");
+        for line in [
+            "use serde::Serialize;",
+            "use serde as s;",
+            "#[derive(Debug, serde::Deserialize)]",
+            "    #[serde(default)]",
+            "#[cfg_attr(test, serde(default))]",
+        ] {
+            let found = judge_source("crates/openoxide-core/src/api/ids.rs", &with(line));
+            assert!(found.len() == 1 && found[0].contains("api/ids.rs:2: uses serde"), "{line}: {found:?}");
+            for name in [
+                "crates/openoxide-core/src/store/json/mod.rs",
+                "crates/openoxide-core/src/tools/args.rs",
+                "crates/openoxide-core/src/turn/state_tests.rs",
+                "crates/openoxide-mcp-server/src/convert/data.rs",
+            ] {
+                assert!(judge_source(name, &with(line)).is_empty(), "{name}: {line}");
+            }
+        }
+        for line in ["let value = serde_json::json!({});", "// as serde has it", "let my_serde = 1;"] {
+            assert!(judge_source("crates/openoxide-core/src/api/ids.rs", &with(line)).is_empty(), "{line}");
         }
     }
 

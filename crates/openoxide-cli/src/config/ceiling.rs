@@ -40,9 +40,11 @@ pub(crate) const KEYS: Names =
 #[serde(default, deny_unknown_fields)]
 struct Requirements {
     allowed_sandbox_modes: Option<Vec<SandboxMode>>,
+    #[serde(deserialize_with = "super::words::policies")]
     allowed_approval_policies: Option<Vec<ApprovalPolicy>>,
     allowed_roots: Option<Vec<PathBuf>>,
     max_sandbox: Option<SandboxMode>,
+    #[serde(deserialize_with = "super::words::policy")]
     max_approval: Option<ApprovalPolicy>,
 }
 

@@ -4,13 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{ApprovalId, ThreadId, TurnId};
 
 /// What a turn wants to do and may not do unasked.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ApprovalRequest {
     /// Names the question; the decision must carry it.
     pub id: ApprovalId,
@@ -32,15 +29,13 @@ pub struct ApprovalRequest {
 }
 
 /// The action under question.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ApprovalAction {
     /// Run a command.
     Command {
         /// The exact argument vector.
         argv: Vec<String>,
         /// The directory it runs in.
-        #[serde(serialize_with = "crate::path_text::serialize")]
         cwd: PathBuf,
     },
     /// Type into a command that runs in the background.
@@ -50,7 +45,6 @@ pub enum ApprovalAction {
         /// The command's argument vector; empty where no command of this number runs.
         argv: Vec<String>,
         /// The command's directory.
-        #[serde(serialize_with = "crate::path_text::serialize")]
         cwd: PathBuf,
         /// What is typed, as it is.
         text: String,
@@ -70,48 +64,40 @@ pub enum ApprovalAction {
 }
 
 /// A question of the model's to the person.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserQuestion {
     /// Names the answer: letters, digits and `_`.
     pub id: String,
     /// A sentence.
     pub question: String,
     /// Answers to choose from; none for a free one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<UserOption>,
 }
 
 /// An answer to choose.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserOption {
     /// A few words.
     pub label: String,
     /// What it would mean.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 
 /// One file that a patch changes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileChange {
     /// Path, relative to the thread's directory where it lies beneath it.
-    #[serde(serialize_with = "crate::path_text::serialize")]
     pub path: PathBuf,
     /// What happens to it.
     pub kind: FileChangeKind,
     /// Where it moves to, shown in the same way.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "crate::path_text::serialize_option")]
     pub move_to: Option<PathBuf>,
     /// Its own unified diff, with the same paths.
     pub diff: Arc<str>,
 }
 
 /// What happens to a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileChangeKind {
     /// It is created.
     Add,
@@ -122,15 +108,13 @@ pub enum FileChangeKind {
 }
 
 /// One answer that holds for the rest of a thread.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "what", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RememberedApproval {
     /// The exact command in the exact directory.
     Command {
         /// Its arguments.
         argv: Vec<String>,
         /// Its directory.
-        #[serde(with = "crate::path_text")]
         cwd: PathBuf,
         /// Whether it may leave the sandbox.
         leaves_sandbox: bool,
@@ -192,8 +176,7 @@ impl std::fmt::Display for Decider {
 }
 
 /// Which kind of no a denial was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DenialReason {
     /// Somebody said no.
     Declined,
@@ -210,15 +193,13 @@ pub enum DenialReason {
 }
 
 /// An action that was not done, as reported in a turn's result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     /// The action, for a person: the command line with control characters made visible, or the files.
     pub what: String,
     /// Which kind of no.
     pub reason: DenialReason,
     /// The decider's own words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 

@@ -1,18 +1,15 @@
 //! Who uses a thread at this moment.
 
 use openoxide_display::visible_text;
-use serde::{Deserialize, Serialize};
 
 /// Who uses a thread, as its lock says.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Holder {
     /// The process.
     pub pid: u32,
     /// The name of the client on whose behalf, where it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// Background commands that are alive, where no turn runs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
 }
 

@@ -6,7 +6,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Serialize};
 use uuid::{ContextV7, Timestamp, Uuid};
 
 use crate::mutex::lock;
@@ -52,13 +51,11 @@ macro_rules! uuid_v7_id {
 }
 
 /// A thread: a conversation that lasts. UUID v7 (RFC 9562).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadId(Uuid);
 
 /// A turn: from a prompt to its end. UUID v7 (RFC 9562).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TurnId(Uuid);
 
 uuid_v7_id!(ThreadId);
@@ -86,8 +83,7 @@ impl SteerId {
 }
 
 /// A question that waits for a [`crate::Decision`]. Random (UUID v4), so that it cannot be guessed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ApprovalId(Uuid);
 
 impl ApprovalId {

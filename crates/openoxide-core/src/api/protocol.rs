@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use openoxide_llm::Usage;
-use serde::Serialize;
 
 use crate::{
     ApprovalId, ApprovalRequest, Decider, Decision, Denial, FileChange, Interruption, SteerId, ThreadId, TurnId,
@@ -163,19 +162,16 @@ impl Event {
 }
 
 /// One item of a turn, as told to whoever watches.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TurnItem {
     /// Unique within the thread while it is in memory, rising.
     pub id: u64,
     /// What it is.
-    #[serde(flatten)]
     pub kind: TurnItemKind,
 }
 
 /// What an item is.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum TurnItemKind {
     /// A message of the model.
     Message {
@@ -194,10 +190,8 @@ pub enum TurnItemKind {
         /// The exact argument vector.
         argv: Vec<String>,
         /// Its directory.
-        #[serde(serialize_with = "crate::path_text::serialize")]
         cwd: std::path::PathBuf,
         /// `None` while it runs, or when it was never started.
-        #[serde(skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
         /// Captured output, cut to the capture limit; empty when it begins.
         output: String,
@@ -229,8 +223,7 @@ pub enum TurnItemKind {
 }
 
 /// How a command, patch or tool call stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ItemStatus {
     /// Under way.
     InProgress,
@@ -243,7 +236,7 @@ pub enum ItemStatus {
 }
 
 /// One step of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanStep {
     /// What is to be done.
     pub step: String,
@@ -252,8 +245,7 @@ pub struct PlanStep {
 }
 
 /// How a plan step stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanStatus {
     /// Not begun.
     Pending,
@@ -292,8 +284,7 @@ pub struct TurnResult {
 }
 
 /// How a turn ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnStatus {
     /// The model finished.
     Completed,

@@ -1,10 +1,7 @@
 //! The rules of the operator for commands, and what is decided by them.
 
-use serde::{Deserialize, Serialize};
-
 /// What is to be done with a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuleDecision {
     /// Run it unasked.
     Allow,
@@ -27,8 +24,7 @@ impl RuleDecision {
 }
 
 /// `[[rules]]`: what is to be done with commands that begin with these words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandRule {
     /// The first words of the command, for instance `["git", "push"]`.
     pub prefix: Vec<String>,
@@ -55,7 +51,7 @@ impl CommandRule {
 }
 
 /// What was decided, by what, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// What is to be done.
     pub decision: RuleDecision,

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use openoxide_sandbox::SandboxMode;
-use serde::{Deserialize, Serialize};
 
 /// Whose a thread is; none where it belongs to nobody in particular.
 pub(crate) type Owner = Option<Arc<str>>;
@@ -57,8 +56,7 @@ impl ThreadConfig {
 }
 
 /// When a person is asked before something is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalPolicy {
     /// Before every patch, and every command that is not known to only read.
     Untrusted,

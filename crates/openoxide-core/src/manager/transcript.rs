@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use openoxide_llm::{HistoryItem, Role};
 
-use crate::{EventRecord, RolloutItem, RolloutLine, TurnStatusRecord};
+use crate::{EventRecord, RolloutItem, RolloutLine, TurnStatus};
 
 /// One thing on a thread.
 #[derive(Debug, PartialEq, Eq)]
@@ -128,9 +128,9 @@ impl Transcript {
             }
             RolloutItem::EventMsg(EventRecord::TurnEnded { turn_id, status, diff, usage, .. }) => {
                 let status = match status {
-                    TurnStatusRecord::Completed => "completed",
-                    TurnStatusRecord::Interrupted => "interrupted",
-                    TurnStatusRecord::Failed => "failed",
+                    TurnStatus::Completed => "completed",
+                    TurnStatus::Interrupted => "interrupted",
+                    TurnStatus::Failed => "failed",
                 };
                 let tokens = usage.input_tokens + usage.output_tokens;
                 self.entries.push(TranscriptEntry::End { turn: turn_id.to_string(), status, diff, tokens });

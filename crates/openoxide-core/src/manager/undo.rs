@@ -9,11 +9,9 @@ use openoxide_apply_patch::{Base, FileOp, MAX_FILE_BYTES, Patch};
 use openoxide_llm::HistoryItem;
 use openoxide_sandbox::Workspace;
 
-use crate::store::{
-    EventRecord, FileRecord, PatchLedger, PatchNote, Patched, RolloutItem, ThreadStore, TurnStatusRecord, hash,
-};
+use crate::store::{EventRecord, FileRecord, PatchLedger, PatchNote, Patched, RolloutItem, ThreadStore, hash};
 use crate::tools::files::{FileView, Links, OpenError};
-use crate::{CoreError, RolloutLine, ThreadId, TurnId, instructions};
+use crate::{CoreError, RolloutLine, ThreadId, TurnId, TurnStatus, instructions};
 
 /// What was taken back.
 #[derive(Debug, PartialEq, Eq)]
@@ -111,7 +109,7 @@ fn changes_of(lines: &[RolloutLine], turn: Option<TurnId>) -> Option<(TurnId, Ve
             EventRecord::Changes { turn_id, files } if turn.is_none_or(|turn| turn == *turn_id) => {
                 return Some((*turn_id, files.clone()));
             }
-            EventRecord::TurnEnded { turn_id, status, .. } if *status != TurnStatusRecord::Interrupted => {
+            EventRecord::TurnEnded { turn_id, status, .. } if *status != TurnStatus::Interrupted => {
                 ended_itself.insert(*turn_id);
             }
             EventRecord::Patched { turn_id, files, .. }

@@ -2,23 +2,18 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 /// A file that a turn has changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileRecord {
     /// Absolute.
-    #[serde(with = "crate::path_text")]
     pub path: PathBuf,
     /// What it held before; none where there was no such file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
     /// The SHA-256 of what it held afterwards, in hex; none where there is no such file any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
     /// Its permissions before; none where there was no such file, and in rollouts written before that was noted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<u32>,
     /// Whether that is all that is needed to take it back: not for files that are no text, or too large.
     pub is_kept: bool,

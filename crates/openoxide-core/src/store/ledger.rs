@@ -5,15 +5,13 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 
 use openoxide_apply_patch::Ledger;
-use serde::{Deserialize, Serialize};
 
 use super::record::RolloutItem;
 
 /// What is known of a patch before it is applied.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PatchNote {
     /// The thread's directory: absolute, without links.
-    #[serde(with = "crate::path_text")]
     pub directory: PathBuf,
     /// Which one it is ([`openoxide_sandbox::DirectoryId`]).
     pub directory_id: String,

@@ -8,11 +8,26 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, Open
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
 
+use super::json;
 use crate::Holder;
 
 /// The most bytes that are read of who holds a lock.
 const MAX_HOLDER: u64 = 64 * 1024;
+
+/// What a lock's file says.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Holder")]
+struct HolderJson {
+    pid: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    commands: Vec<String>,
+}
+
+json::records! { HolderJson for Holder }
 
 /// A lock that is held. Dropping it gives it up.
 #[derive(Debug)]
@@ -48,7 +63,7 @@ impl ThreadLock {
 
     /// Writes down who holds it. The lock holds without this as well.
     pub(super) fn note(&self, holder: &Holder) {
-        let written = serde_json::to_vec(holder).map_err(io::Error::from).and_then(|bytes| {
+        let written = json::to_vec::<HolderJson, _>(holder).map_err(io::Error::from).and_then(|bytes| {
             self.file.set_len(0)?;
             self.file.write_all_at(&bytes, 0)
         });
@@ -73,7 +88,7 @@ pub(super) fn holder(path: &Path) -> Option<Holder> {
     use std::io::Read as _;
     let mut text = Vec::new();
     File::open(path).ok()?.take(MAX_HOLDER).read_to_end(&mut text).ok()?;
-    serde_json::from_slice(&text).ok()
+    json::from_slice::<HolderJson, _>(&text).ok()
 }
 
 #[cfg(test)]
@@ -88,6 +103,11 @@ mod tests {
         assert_eq!(ThreadLock::take(path.clone()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         let holder = Holder { pid: 7, client: Some("zed".into()), commands: vec!["sleep 1".into()] };
         lock.note(&holder);
+        assert_eq!(
+            fs::read_to_string(&path).unwrap(),
+            r#"{"pid":7,"client":"zed","commands":["sleep 1"]}"#,
+            "other versions read it"
+        );
         assert_eq!(super::holder(&path), Some(holder.clone()));
         assert_eq!(holder.to_string(), "process 7 for client zed, where the background command `sleep 1` runs");
         drop(lock);

@@ -7,6 +7,7 @@
 mod expiry;
 mod file_record;
 mod index;
+mod json;
 mod jsonl;
 mod ledger;
 mod lock;
@@ -23,13 +24,13 @@ pub use self::file_record::FileRecord;
 pub(crate) use self::file_record::{Patched, hash};
 pub(crate) use self::index::{Listing, owner_of};
 pub use self::index::{ThreadSummary, summaries};
+#[cfg(test)]
+pub(crate) use self::json::text_of;
 pub use self::jsonl::JsonlStore;
 pub use self::ledger::{PatchLedger, PatchNote};
 pub(crate) use self::owner::Rollout;
 pub use self::read::{Damage, Reading};
-pub use self::record::{
-    EventRecord, FORMAT, Overrides, RolloutItem, RolloutLine, SessionMeta, TurnContext, TurnStatusRecord,
-};
+pub use self::record::{EventRecord, FORMAT, Overrides, RolloutItem, RolloutLine, SessionMeta, TurnContext};
 pub(crate) use self::sync::SyncQueue;
 pub use self::thread_store::{Fate, Opened, Stamp, StoredThread, Syncer, ThreadStore, ThreadWriter};
 pub(crate) use self::writer::{Disk, RealDisk};

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use super::{RolloutItem, RolloutLine, SessionMeta, Stamp, Syncer, ThreadStore, ThreadWriter};
+use super::{RolloutItem, RolloutLine, SessionMeta, Stamp, Syncer, ThreadStore, ThreadWriter, json};
 use crate::Holder;
 
 /// Bytes of lines that wait for a disk that does not take them. Beyond it they are given up for the thread's state as a
@@ -272,6 +272,6 @@ fn weight(item: &RolloutItem) -> usize {
     match item {
         RolloutItem::ResponseItem(_) => SHARED,
         RolloutItem::Compacted(items) => SHARED * (items.len() + 1),
-        other => serde_json::to_vec(other).map_or(SHARED, |bytes| bytes.len()),
+        other => json::length_of(other).unwrap_or(SHARED),
     }
 }

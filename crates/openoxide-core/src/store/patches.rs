@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::{JsonlStore, PatchLedger, PatchNote, RolloutItem, ThreadStore as _, ThreadWriter};
+use super::{JsonlStore, PatchLedger, PatchNote, RolloutItem, ThreadStore as _, ThreadWriter, json};
 use crate::ThreadId;
 use openoxide_apply_patch::{Base, Ledger, Leftover};
 use openoxide_sandbox::{DirectoryId, Workspace};
@@ -51,7 +51,7 @@ impl JsonlStore {
         let begun = (|| {
             let file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&making)?;
             flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-            let ledger = Ledger::begin(file.try_clone()?, &serde_json::to_vec(note)?)?;
+            let ledger = Ledger::begin(file.try_clone()?, &json::write_note(note)?)?;
             fs::rename(&making, &path)?;
             File::open(&directory)?.sync_all()?;
             Ok(PatchLedger::begun(path.clone(), file, ledger))
@@ -132,7 +132,7 @@ impl JsonlStore {
             return Ok(());
         }
         let Some(leftover) = Leftover::read(&file)? else { return fs::remove_file(path) };
-        let note: PatchNote = serde_json::from_slice(leftover.note())?;
+        let note = json::read_note(leftover.note())?;
         if let Some(writer) = writer.filter(|_| leftover.is_done())
             && !self.has_noted(id, &note.line)?
         {

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 
 use serde_json::Value;
 
-use super::{EventRecord, RolloutItem, RolloutLine};
+use super::{EventRecord, RolloutItem, RolloutLine, json};
 use crate::{ThreadId, TurnId};
 
 /// What was read of a rollout.
@@ -57,7 +57,7 @@ enum Parsed {
 }
 
 fn parse(bytes: &[u8]) -> Parsed {
-    let error = match serde_json::from_slice(bytes) {
+    let error = match json::read_line(bytes) {
         Ok(line) => return Parsed::Line(Box::new(line)),
         Err(error) => error.to_string(),
     };

@@ -1,11 +1,10 @@
-//! The lines of a rollout: what each says, as it is written.
+//! The lines of a rollout: what each says. How they are written is `json`'s.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use openoxide_llm::{HistoryItem, Role, Usage};
 use openoxide_sandbox::SandboxMode;
-use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
@@ -15,47 +14,12 @@ use crate::{
 };
 
 /// One line of a rollout.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(from = "LineRecord")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RolloutLine {
     /// When it was written: RFC 3339, UTC, milliseconds.
     pub timestamp: String,
     /// What it says.
     pub item: RolloutItem,
-}
-
-/// A line as it is read.
-#[derive(Deserialize)]
-struct LineRecord {
-    timestamp: String,
-    /// The [`FORMAT`] of this line: a thread goes on under a later program.
-    #[serde(default = "first_format")]
-    format: u32,
-    #[serde(flatten)]
-    item: RolloutItem,
-}
-
-impl From<LineRecord> for RolloutLine {
-    fn from(record: LineRecord) -> Self {
-        let LineRecord { timestamp, format, mut item } = record;
-        if format < NOTES_FORMAT {
-            item.tell_notes();
-        }
-        Self { timestamp, item }
-    }
-}
-
-impl Serialize for RolloutLine {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Written<'a> {
-            timestamp: &'a str,
-            format: u32,
-            #[serde(flatten)]
-            item: &'a RolloutItem,
-        }
-        Written { timestamp: &self.timestamp, format: FORMAT, item: &self.item }.serialize(serializer)
-    }
 }
 
 impl RolloutLine {
@@ -70,8 +34,7 @@ impl RolloutLine {
 }
 
 /// What a line of a rollout says.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", content = "payload", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum RolloutItem {
     /// The first line: whose rollout this is.
     SessionMeta(SessionMeta),
@@ -88,7 +51,7 @@ pub enum RolloutItem {
 impl RolloutItem {
     /// Tells what the agent itself has said from what a person has, in lines of the first format: only its shape does so
     /// there.
-    fn tell_notes(&mut self) {
+    pub(super) fn tell_notes(&mut self) {
         let tell = |item: &mut Arc<HistoryItem>| {
             if let HistoryItem::Message { role: Role::User, text } = &**item
                 && crate::instructions::has_the_shape_of_a_note(text)
@@ -105,44 +68,33 @@ impl RolloutItem {
 }
 
 /// Whose rollout it is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SessionMeta {
     /// The thread.
     pub id: ThreadId,
     /// Its directory.
-    #[serde(with = "crate::path_text")]
     pub cwd: PathBuf,
     /// The program's version.
     pub version: String,
     /// Replacement of the base instructions, where there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_instructions: Option<String>,
     /// Standing instructions of the caller, where there are any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub developer_instructions: Option<String>,
     /// What the conversation is summed up with, where the caller said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compact_prompt: Option<String>,
     /// How much its model reasons.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<String>,
     /// What is told of its reasoning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_summary: Option<String>,
     /// Whether the thread has reading tools only.
-    #[serde(default)]
     pub read_only_tools: bool,
     /// The thread this one was forked from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ThreadId>,
     /// Whose it is, where the server has more than one user.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// How the lines that follow are to be understood; see [`FORMAT`].
-    #[serde(default = "first_format")]
     pub format: u32,
     /// The thread's own limits.
-    #[serde(default)]
     pub overrides: Overrides,
 }
 
@@ -150,26 +102,16 @@ pub struct SessionMeta {
 pub const FORMAT: u32 = 2;
 
 /// The first format in which notes of the agent are items of their own.
-const NOTES_FORMAT: u32 = 2;
-
-fn first_format() -> u32 {
-    1
-}
+pub(super) const NOTES_FORMAT: u32 = 2;
 
 /// What a caller has set for one thread; see the fields of the same names in [`crate::ThreadConfig`].
 #[allow(missing_docs, reason = "said where they are used")]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Overrides {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_output_token_limit: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub project_doc_max_bytes: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turn_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turn_seconds: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<u32>,
 }
 
@@ -220,15 +162,13 @@ impl SessionMeta {
 }
 
 /// What a turn ran with.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TurnContext {
     /// The turn.
     pub turn_id: TurnId,
     /// Its directory, absolute and without links.
-    #[serde(with = "crate::path_text")]
     pub cwd: PathBuf,
     /// Which directory that was ([`openoxide_sandbox::DirectoryId`]); none in rollouts written before that was noted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
     /// The model's name.
     pub model: String,
@@ -239,8 +179,7 @@ pub struct TurnContext {
 }
 
 /// Something that happened, beside the history.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum EventRecord {
     /// A question was settled.
     ApprovalDecided {
@@ -253,7 +192,6 @@ pub enum EventRecord {
         /// `approved`, `approved_for_thread`, `denied` or `denied_and_stopped`, and which kind of no.
         decision: String,
         /// Who decided ([`crate::Decider`]); empty in rollouts written before that was noted.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
         by: String,
     },
     /// Something was approved for the rest of the thread.
@@ -297,16 +235,14 @@ pub enum EventRecord {
         /// The turn.
         turn_id: TurnId,
         /// How.
-        status: TurnStatusRecord,
+        status: TurnStatus,
         /// Its content.
         content: String,
         /// Files changed by patches.
-        #[serde(with = "crate::path_text::list")]
         files_changed: Vec<PathBuf>,
         /// What the patches changed.
         diff: Option<String>,
         /// Bytes of the diff, where it stands in an earlier record of the same turn's end and not here; else 0.
-        #[serde(default, skip_serializing_if = "is_zero")]
         diff_bytes: usize,
         /// Tokens spent.
         usage: Usage,
@@ -317,28 +253,12 @@ pub enum EventRecord {
     },
 }
 
-/// [`TurnStatus`] as it is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TurnStatusRecord {
-    /// The model finished.
-    Completed,
-    /// Somebody ended it.
-    Interrupted,
-    /// It could not go on.
-    Failed,
-}
-
 impl EventRecord {
     /// The record of a turn's end.
     pub(crate) fn turn_ended(result: &TurnResult) -> Self {
         Self::TurnEnded {
             turn_id: result.turn_id,
-            status: match result.status {
-                TurnStatus::Completed => TurnStatusRecord::Completed,
-                TurnStatus::Interrupted => TurnStatusRecord::Interrupted,
-                TurnStatus::Failed => TurnStatusRecord::Failed,
-            },
+            status: result.status,
             content: result.content.clone(),
             files_changed: result.files_changed.clone(),
             diff: result.diff.clone(),
@@ -355,29 +275,5 @@ impl EventRecord {
             *diff_bytes = bytes;
         }
         self
-    }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(bytes: &usize) -> bool {
-    *bytes == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn notes_of_the_first_format_are_told_by_their_shape_and_later_ones_are_not() {
-        let text = "<turn_interrupted>\nwhy\n</turn_interrupted>";
-        let said = HistoryItem::Message { role: Role::User, text: text.to_owned() };
-        let line = RolloutLine::now(RolloutItem::ResponseItem(Arc::new(said)));
-        let written = serde_json::to_string(&line).unwrap();
-        assert_eq!(serde_json::from_str::<RolloutLine>(&written).unwrap(), line, "a person may say so");
-        let first_format = written.replace("\"format\":2,", "");
-        assert_ne!(first_format, written);
-        let old: RolloutLine = serde_json::from_str(&first_format).unwrap();
-        let RolloutItem::ResponseItem(item) = old.item else { panic!("an item of the history") };
-        assert_eq!(*item, HistoryItem::Note { text: text.to_owned() });
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::lock::ThreadLock;
-use super::{Reading, RolloutLine, Stamp, Syncer, ThreadWriter, read};
+use super::{Reading, RolloutLine, Stamp, Syncer, ThreadWriter, json, read};
 use crate::Holder;
 
 /// What can fail while lines are written, so that a test can have it fail.
@@ -66,7 +66,7 @@ impl JsonlWriter {
         let mut line = Vec::new();
         file.seek(SeekFrom::Start(begin))?;
         file.read_to_end(&mut line)?;
-        if serde_json::from_slice::<RolloutLine>(&line).is_ok() {
+        if json::read_line(&line).is_ok() {
             self.disk.write(&self.file, b"\n")?;
             self.length += 1;
             return Ok(());
@@ -117,7 +117,7 @@ impl ThreadWriter for JsonlWriter {
         if self.is_torn {
             bytes.push(b'\n');
         }
-        serde_json::to_writer(&mut bytes, line)?;
+        json::write_line(&mut bytes, line)?;
         bytes.push(b'\n');
         // One write for the whole line: with O_APPEND it lands in one piece or, when the disk is full, is torn.
         match self.disk.write(&self.file, &bytes) {

@@ -12,7 +12,7 @@ use super::support::*;
 use crate::store::{Disk, RealDisk};
 use crate::{
     ApprovalPolicy, CoreError, Decider, Decision, Event, JsonlStore, Op, Submitted, ThreadManager, ThreadStore,
-    TurnStatus, TurnStatusRecord,
+    TurnStatus,
 };
 use crate::{EventRecord, RolloutItem};
 
@@ -157,7 +157,7 @@ async fn one_story(fault: Fault, first: usize, count: usize) {
 }
 
 fn ends_turn(item: &RolloutItem, turn: crate::TurnId) -> bool {
-    matches!(item, RolloutItem::EventMsg(EventRecord::TurnEnded { turn_id, status: TurnStatusRecord::Completed, .. }) if *turn_id == turn)
+    matches!(item, RolloutItem::EventMsg(EventRecord::TurnEnded { turn_id, status: TurnStatus::Completed, .. }) if *turn_id == turn)
 }
 
 fn assert_paired(items: &[Arc<HistoryItem>], story: &str) {

@@ -18,7 +18,7 @@ fn add(store: &JsonlStore, number: usize) -> ThreadId {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap()).unwrap();
     let prompt = HistoryItem::Message { role: Role::User, text: format!("prompt {number}") };
     let lines = [RolloutItem::SessionMeta(meta), RolloutItem::ResponseItem(Arc::new(prompt))];
-    let text: Vec<String> = lines.map(|item| serde_json::to_string(&RolloutLine::now(item)).unwrap()).into();
+    let text: Vec<String> = lines.map(|item| crate::store::text_of(&RolloutLine::now(item))).into();
     fs::write(path, text.join("\n") + "\n").unwrap();
     id
 }

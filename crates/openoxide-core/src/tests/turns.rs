@@ -161,7 +161,7 @@ async fn what_is_announced_is_in_the_rollout_already() {
     assert!(matches!(&first[0].item, RolloutItem::SessionMeta(_)), "whoever is told of the thread finds it");
     let written = |text: &str| {
         let lines = store.load(id).unwrap();
-        lines.iter().any(|line| serde_json::to_string(line).unwrap().contains(text))
+        lines.iter().any(|line| crate::store::text_of(line).contains(text))
     };
     loop {
         match thread.next().await {

@@ -6,7 +6,7 @@ use openoxide_llm::{HistoryItem, Role, Usage};
 
 use super::state::{KEPT_RESULTS, KeptResult};
 use crate::rules::approvals::Remembered;
-use crate::store::{EventRecord, Patched, RolloutItem, RolloutLine, SessionMeta, TurnContext, TurnStatusRecord};
+use crate::store::{EventRecord, Patched, RolloutItem, RolloutLine, SessionMeta, TurnContext};
 use crate::tools::turn_diff::relative;
 use crate::{RememberedApproval, ThreadId, TurnId, TurnResult, TurnStatus, instructions};
 
@@ -182,11 +182,7 @@ fn result_of(id: ThreadId, record: EventRecord) -> Option<(TurnResult, usize)> {
     let result = TurnResult {
         thread_id: id,
         turn_id,
-        status: match status {
-            TurnStatusRecord::Completed => TurnStatus::Completed,
-            TurnStatusRecord::Interrupted => TurnStatus::Interrupted,
-            TurnStatusRecord::Failed => TurnStatus::Failed,
-        },
+        status,
         content,
         files_changed,
         diff,
@@ -292,7 +288,7 @@ mod tests {
     fn ended(turn_id: TurnId, content: &str) -> RolloutLine {
         line(RolloutItem::EventMsg(EventRecord::TurnEnded {
             turn_id,
-            status: TurnStatusRecord::Completed,
+            status: TurnStatus::Completed,
             content: content.to_owned(),
             files_changed: Vec::new(),
             diff: None,

@@ -5,13 +5,14 @@ use std::collections::HashSet;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use openoxide_llm::ToolSpec;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::args::Args;
 use super::{CallOutcome, Prepared, ToolCall};
 use super::{PreparedCall, ToolAccess, ToolEnv};
 use crate::rules::approvals::Question;
-use crate::{ApprovalAction, ItemStatus, UserQuestion};
+use crate::{ApprovalAction, ItemStatus, UserOption, UserQuestion};
 
 /// Its name.
 const NAME: &str = "request_user_input";
@@ -67,6 +68,32 @@ fn spec() -> ToolSpec {
     }
 }
 
+/// A question as the model writes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    id: String,
+    question: String,
+    #[serde(default)]
+    options: Vec<Choice>,
+}
+
+/// An answer to choose.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Choice {
+    label: String,
+    #[serde(default)]
+    description: Option<String>,
+}
+
+impl From<Asked> for UserQuestion {
+    fn from(Asked { id, question, options }: Asked) -> Self {
+        let options = options.into_iter().map(|Choice { label, description }| UserOption { label, description });
+        Self { id, question, options: options.collect() }
+    }
+}
+
 /// See the module.
 pub(super) struct Tool;
 
@@ -98,8 +125,9 @@ impl RequestUserInput {
     /// Understands a call.
     fn new(args: &mut Args) -> Result<Self, String> {
         let given = args.take("questions").ok_or("`questions` is missing; give a list of {id, question, options}.")?;
-        let questions: Vec<UserQuestion> = serde_json::from_value(given)
+        let questions: Vec<Asked> = serde_json::from_value(given)
             .map_err(|error| format!("`questions` must be a list of {{id, question, options}} ({error})."))?;
+        let questions: Vec<_> = questions.into_iter().map(UserQuestion::from).collect();
         if questions.is_empty() || questions.len() > MOST {
             return Err(format!("`questions` has {} of them; ask 1 to {MOST}.", questions.len()));
         }

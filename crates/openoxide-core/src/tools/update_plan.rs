@@ -3,6 +3,7 @@
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use openoxide_llm::ToolSpec;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::ToolEnv;
@@ -46,6 +47,33 @@ fn spec() -> ToolSpec {
     }
 }
 
+/// A step as the model writes it.
+#[derive(Deserialize)]
+struct Step {
+    step: String,
+    status: Status,
+}
+
+/// How it stands.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Pending,
+    InProgress,
+    Completed,
+}
+
+impl From<Step> for PlanStep {
+    fn from(Step { step, status }: Step) -> Self {
+        let status = match status {
+            Status::Pending => PlanStatus::Pending,
+            Status::InProgress => PlanStatus::InProgress,
+            Status::Completed => PlanStatus::Completed,
+        };
+        Self { step, status }
+    }
+}
+
 /// See the module.
 pub(super) struct Tool;
 
@@ -77,11 +105,12 @@ impl UpdatePlan {
     /// Understands a call.
     fn new(args: &mut Args) -> Result<Self, String> {
         let plan = args.take("plan").ok_or("`plan` is missing; give a list of {step, status}.")?;
-        let steps: Vec<PlanStep> = serde_json::from_value(plan).map_err(|error| {
+        let steps: Vec<Step> = serde_json::from_value(plan).map_err(|error| {
             format!(
                 "`plan` must be a list of {{step, status}} with status `pending`, `in_progress` or `completed` ({error})."
             )
         })?;
+        let steps: Vec<_> = steps.into_iter().map(PlanStep::from).collect();
         if steps.iter().filter(|step| step.status == PlanStatus::InProgress).count() > 1 {
             return Err("`plan` has more than one step in progress; keep it to one.".to_owned());
         }

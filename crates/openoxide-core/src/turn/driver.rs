@@ -1,6 +1,6 @@
 //! Performs what [`TurnState`] decides: asks the model, runs tools, puts questions, writes, tells.
 //!
-//! Everything it waits for is polled within the task that runs the turns of a thread (`turns.rs`), so dropping a future here is
+//! Everything it waits for is polled within the task that runs the turns of a thread (`thread/turns.rs`), so dropping a future here is
 //! all it takes to stop following something.
 
 use std::collections::VecDeque;

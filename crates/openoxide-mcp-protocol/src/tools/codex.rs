@@ -109,7 +109,10 @@ fn object(value: Value) -> JsonObject {
 pub(super) fn parse(choices: &Choices, name: &str, arguments: Option<&RawValue>) -> Result<ToolCall, ToolCallError> {
     let Some(arguments) = arguments else {
         return bad(match name {
-            CODEX_REPLY => "Missing arguments for codex-reply tool-call; the `thread_id` and `prompt` fields are required.".to_owned(),
+            CODEX_REPLY => {
+                "Missing arguments for codex-reply tool-call; the `thread_id` and `prompt` fields are required."
+                    .to_owned()
+            }
             _ => "Missing arguments for codex tool-call; the `prompt` field is required.".to_owned(),
         });
     };
@@ -239,7 +242,10 @@ mod tests {
         assert_eq!((params.instructions.as_deref(), params.compact_prompt.as_deref()), (Some("d"), Some("c")));
         let config = params.config.unwrap();
         assert_eq!((config.model.as_deref(), config.project_doc_max_bytes), (Some("m"), Some(0)));
-        assert_eq!((config.model_reasoning_effort.as_deref(), &*config.ignored), (Some("high"), &["features".to_owned()][..]));
+        assert_eq!(
+            (config.model_reasoning_effort.as_deref(), &*config.ignored),
+            (Some("high"), &["features".to_owned()][..])
+        );
         let by_config = r#"{"prompt":"p","config":{"sandbox_mode":"read-only","approval_policy":"on-request"}}"#;
         let ToolCall::Start(params) = parsed(CODEX, by_config).unwrap() else { panic!("a start") };
         assert_eq!(

@@ -29,6 +29,7 @@ pub const QUERY: &str = "openoxide-query";
 /// Arguments of `openoxide`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct OpenoxideParams {
     /// The task, in plain words.
     pub prompt: String,
@@ -76,6 +77,7 @@ pub struct OpenoxideParams {
 /// Arguments of `openoxide-reply`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ReplyParams {
     /// The thread, as returned in threadId.
     pub thread_id: String,
@@ -104,6 +106,7 @@ pub struct ReplyParams {
 /// Arguments of `openoxide-query`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct QueryParams {
     /// The question about the code.
     pub query: String,
@@ -129,6 +132,7 @@ pub struct QueryParams {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
+#[non_exhaustive]
 pub struct ConfigOverrides {
     /// Model name as the provider knows it; the same as the field model.
     #[serde(default)]

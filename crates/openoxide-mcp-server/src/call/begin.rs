@@ -1,136 +1,122 @@
-//! From the parameters of a `tools/call` to its runner: what is refused at once, what the call carries with it, how long
-//! it waits, and in which order calls of one thread get in.
+//! From the parameters of a call to its runner: what is refused at once, what the call carries with it, how long it waits,
+//! and in which order calls get to their work.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use openoxide_core::CoreError;
+use futures_util::future::BoxFuture;
 use openoxide_mcp_protocol::request_state::ParkedCall;
-use openoxide_mcp_protocol::tools::{ToolCall, ToolCallError};
-use openoxide_mcp_protocol::{CallToolParams, Era, WireError, tool_error};
+use openoxide_mcp_protocol::{CallToolParams, Era, WireError};
 use openoxide_rpc::Gate;
 use serde_json::{Map, Value};
+use tokio::sync::Notify;
 use tracing::Instrument as _;
 
+use super::CallBinding;
 use super::runner::{self, CallSpec};
-use super::submit::{self, Reply};
-use super::{CallBinding, Shape};
+use crate::backend::{Backend, Begun, Call, CallKind, Refusal, Settlement, WantedLevel};
 use crate::compat::hosts;
-use crate::connection::Connection;
-use crate::connection::Request;
-use crate::connection::calls::Call;
-use crate::convert::result::CallResult;
+use crate::connection::{Connection, Request};
 
 /// Calls that may be open at once.
 const MAX_OPEN_CALLS: usize = 4096;
 
 /// Begins a call: answers it at once, or has a runner answer it.
-pub(crate) fn begin(request: Request<'_>, params: CallToolParams) {
+pub(crate) fn begin(request: Request<'_>, kind: CallKind, params: CallToolParams) {
     let connection = Arc::clone(request.connection);
-    let era = request.era;
+    let (era, server) = (request.era, &connection.server);
     if connection.has_open(request.responder.id()) {
         let message = format!("id {} belongs to a call that is still open; use a new id", request.responder.id());
         return request.refuse(&WireError::invalid_request(message));
     }
     let CallToolParams { name, arguments, input_responses, request_state } = params;
-    let tool_call = match connection.server.tools.parse(&name, arguments.as_deref()) {
-        Ok(call) => call,
-        Err(ToolCallError::UnknownTool(message)) => return request.refuse(&WireError::invalid_params(message)),
-        Err(ToolCallError::BadArguments(message)) => return request.responder.answer(Ok(&tool_error(era, &message))),
+    let prepared = match server.backend.prepare(kind, &name, arguments.as_deref()) {
+        Ok(prepared) => prepared,
+        Err(Refusal::Error(error)) => return request.refuse(&error),
+        Err(Refusal::Result(message)) => return request.answer(kind.failed(era, &message)),
     };
     if connection.calls.len() >= MAX_OPEN_CALLS {
         let message = format!("{MAX_OPEN_CALLS} calls are open, which is the most there may be; wait for one to end");
-        return request.responder.answer(Ok(&tool_error(era, &message)));
+        return request.answer(kind.failed(era, &message));
     }
-    let shape = Shape::of(&name, tool_call.thread_id());
-    let Some((open_request, submitting)) = connection.server.lifecycle.begin_call() else {
-        let result = CallResult::refused(tool_call.thread_id(), CoreError::Ending);
-        return request.responder.answer(Ok(&shape.result(era, &result)));
+    let Some((open_request, submitting)) = server.lifecycle.begin_call() else {
+        return request.answer(prepared.too_late(era));
     };
-    let binding = CallBinding { tool: name, arguments };
-    let retry = match retry(&connection, era, &binding, request_state, input_responses) {
-        Ok(retry) => retry,
-        Err(error) => return request.refuse(&error),
+    // A state of a tool is none of a prompt of its name.
+    let bound = match kind {
+        CallKind::Tool => name.clone(),
+        CallKind::Prompt => format!("prompts/get {name}"),
+    };
+    let binding = CallBinding { tool: bound, arguments };
+    let (parked, answers) = match (era, request_state, input_responses) {
+        (Era::Legacy, _, _) | (Era::Modern, None, None) => (None, Map::new()),
+        (Era::Modern, None, Some(answers)) if prepared.may_begin_anew() => (None, answers),
+        (Era::Modern, None, Some(_)) => {
+            let message = "inputResponses came without the requestState that its questions came with";
+            return request.refuse(&WireError::invalid_params(message));
+        }
+        (Era::Modern, Some(state), answers) => {
+            match binding.with(&connection.principal, |bound| server.open_state(&state, bound)) {
+                Ok(parked) => (Some(parked), answers.unwrap_or_default()),
+                Err(error) => return request.refuse(&error),
+            }
+        }
     };
     let client = request.client();
     let Request { meta, responder, .. } = request;
+    let log_level = match meta.modern {
+        Some(modern) => WantedLevel::OfRequest(modern.log_level),
+        None => WantedLevel::OfConnection(Arc::clone(&connection.log_level)),
+    };
     let open = connection.calls.open(Call {
         id: responder.id().clone(),
         era,
+        name,
+        principal: connection.principal.clone(),
         client,
         progress_token: meta.progress_token,
-        log_level: meta.modern.and_then(|modern| modern.log_level),
-        is_codex: shape != Shape::Native,
+        log_level,
         out: Arc::clone(responder.out()),
         gate: Gate::new(),
-        cancelled: tokio::sync::Notify::new(),
+        cancelled: Notify::new(),
+        progress: Default::default(),
     });
-    let asked = tool_call.wait_seconds().map(wait_of);
-    let limit = asked.or(connection.server.max_wait).or_else(|| {
-        let (name, gets_progress) = (open.call.client.name.as_deref(), open.call.progress_token.is_some());
+    let limit = prepared.wait().or(server.max_wait).or_else(|| {
+        let (name, gets_progress) = (open.call.client.name.as_deref(), open.call.wants_progress());
         (era == Era::Legacy).then(|| hosts::wait(name, gets_progress)).flatten()
     });
-    let manager = Arc::clone(&connection.server.manager);
-    let principal = connection.principal.clone();
     let trace = meta.trace.as_ref().map(|trace| trace.parent.as_str());
-    let span = tracing::info_span!("tools/call", tool = binding.tool, request = %open.call.id, trace);
-    if let (Some(on_trace), Some(trace)) = (connection.server.on_trace, &meta.trace) {
+    let span = match kind {
+        CallKind::Tool => tracing::info_span!("tools/call", tool = open.call.name, request = %open.call.id, trace),
+        CallKind::Prompt => tracing::info_span!("prompts/get", prompt = open.call.name, request = %open.call.id, trace),
+    };
+    if let (Some(on_trace), Some(trace)) = (server.on_trace, &meta.trace) {
         on_trace(&span, trace);
     }
-    let spec = CallSpec { connection, open, responder, limit, binding, shape, open_request, submitting };
-    match (retry, tool_call) {
-        (Some(Retry { parked, answers }), _) => {
-            let outcome = submit::retry(&manager, &parked, &answers, spec.open.call.client.name.clone());
-            tokio::spawn(runner::run(spec, std::future::ready(outcome)).instrument(span));
+    // Here and not in the runner, so that calls begin in the order they came.
+    let (begun, answers): (BoxFuture<'static, Begun>, _) = span.in_scope(|| match parked {
+        // The answers are for what was put to the call that comes back, and for nothing that is asked later.
+        Some(parked) => {
+            let begun = come_back(&connection, &open.call, &parked, &answers);
+            (Box::pin(std::future::ready(begun)) as _, Map::new())
         }
-        (None, ToolCall::Reply(params)) => {
-            // Here and not in the runner: prompts of one thread queue in the order they came.
-            match span.in_scope(|| submit::reply(&manager, &principal, params)) {
-                Reply::Now(outcome) => tokio::spawn(runner::run(spec, std::future::ready(outcome)).instrument(span)),
-                Reply::Later(outcome) => {
-                    let outcome = submit::unless_cancelled(Arc::clone(&spec.open.call), outcome);
-                    tokio::spawn(runner::run(spec, outcome).instrument(span))
-                }
-            };
-        }
-        (None, ToolCall::Start(params)) => {
-            let outcome = async move { submit::start(&manager, &principal, params) };
-            tokio::spawn(runner::run(spec, outcome).instrument(span));
-        }
-        (None, ToolCall::Query(params)) => {
-            let outcome = submit::query_in_background(manager, principal, params);
-            tokio::spawn(runner::run(spec, outcome).instrument(span));
+        None => (prepared.begin(&open.call), answers),
+    });
+    let spec = CallSpec { connection, open, responder, kind, limit, binding, answers, open_request, submitting };
+    tokio::spawn(runner::run(spec, begun).instrument(span));
+}
+
+/// Brings a parked call back to its work with the answers it collected. Never begins anything, and settles nothing that is
+/// settled already.
+fn come_back(connection: &Connection, call: &Arc<Call>, parked: &ParkedCall, answers: &Map<String, Value>) -> Begun {
+    let backend: &dyn Backend = &*connection.server.backend;
+    let Some(work) = backend.work(&parked.work) else { return Begun::Answer(backend.gone(call, &parked.work)) };
+    let waiting = work.questions();
+    // Attached first, so that nothing is missed that comes of the answers.
+    let begun = Arc::clone(&work).attach(call);
+    for question in waiting.iter().filter(|question| parked.approvals.contains(&question.id)) {
+        if let Some(answer) = answers.get(&question.id) {
+            work.settle(&question.id, Settlement::Answer(answer), call.client.name.as_deref());
         }
     }
-}
-
-/// A modern call that has come back: the call it was, and the answers to its questions.
-struct Retry {
-    parked: ParkedCall,
-    answers: Map<String, Value>,
-}
-
-fn retry(
-    connection: &Connection,
-    era: Era,
-    binding: &CallBinding,
-    state: Option<String>,
-    answers: Option<Map<String, Value>>,
-) -> Result<Option<Retry>, WireError> {
-    match (era, state, answers) {
-        (Era::Modern, Some(state), answers) => {
-            let parked = binding.with(&connection.principal, |bound| connection.server.open_state(&state, bound))?;
-            Ok(Some(Retry { parked, answers: answers.unwrap_or_default() }))
-        }
-        (Era::Modern, None, Some(_)) => {
-            let message = "inputResponses came without the requestState that its questions came with";
-            Err(WireError::invalid_params(message))
-        }
-        (Era::Modern, None, None) | (Era::Legacy, _, _) => Ok(None),
-    }
-}
-
-/// The time a call says it waits; more than can be told is more than anybody lives.
-fn wait_of(seconds: f64) -> Duration {
-    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    begun
 }

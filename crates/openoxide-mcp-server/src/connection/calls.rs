@@ -1,35 +1,12 @@
-//! The table of open calls, and what a call carries with it.
+//! The table of open calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use openoxide_mcp_protocol::{ClientFacts, Era, LogLevel, ProgressToken, RequestId};
-use tokio::sync::Notify;
-
+use openoxide_mcp_protocol::RequestId;
 use openoxide_rpc::lock;
-use openoxide_rpc::{Gate, Outgoing};
 
-/// One open `tools/call`, as its runner and its reporter see it.
-pub(crate) struct Call {
-    /// The request.
-    pub(crate) id: RequestId,
-    /// How it is served.
-    pub(crate) era: Era,
-    /// Who sent it.
-    pub(crate) client: ClientFacts,
-    /// Wants progress under this token.
-    pub(crate) progress_token: Option<ProgressToken>,
-    /// The log level of a modern request; a legacy one follows its connection.
-    pub(crate) log_level: Option<LogLevel>,
-    /// Whether it is one of Codex's tools, and spoken to as such.
-    pub(crate) is_codex: bool,
-    /// Takes what is said for it.
-    pub(crate) out: Arc<Outgoing>,
-    /// What may still be said for it.
-    pub(crate) gate: Arc<Gate>,
-    /// Told once when the client cancels; the runner is the only one who waits, and a stored permit counts.
-    pub(crate) cancelled: Notify,
-}
+use crate::backend::Call;
 
 /// The open calls of a connection by request id. The processor enters; the entry goes when the runner ends.
 #[derive(Default)]

@@ -3,7 +3,6 @@
 
 mod agreed;
 pub(crate) mod calls;
-mod log_level;
 pub(crate) mod questions;
 mod request;
 pub(crate) mod subscriptions;
@@ -15,10 +14,10 @@ use openoxide_mcp_protocol::RequestId;
 use tokio::sync::Semaphore;
 
 pub(crate) use agreed::Agreed;
-pub(crate) use log_level::ConnectionLogLevel;
 pub(crate) use request::Request;
 
 use crate::Server;
+use crate::backend::{ConnectionLogLevel, List};
 use crate::principal::Principal;
 use calls::Calls;
 use openoxide_rpc::Outgoing;
@@ -78,12 +77,20 @@ impl Connection {
         !self.is_input_over.load(Ordering::Acquire)
     }
 
-    /// Has changes of threads told from now on.
+    /// Has changes told from now on.
     pub(crate) fn watch(&self) {
-        self.subscriptions.run(&self.out, &self.principal, || self.server.manager.changes());
+        self.subscriptions.run(&self.out, || self.server.backend.changes(&self.principal));
     }
 
-    /// Ends a request for its client: nothing more is said for it, and its runner decides what becomes of the turn.
+    /// Notes that a legacy client has read a list: it is told when there is another one.
+    pub(crate) fn listed(&self, list: List) {
+        if self.server.tells_changes_of(list) {
+            self.watch();
+            self.subscriptions.listed(list);
+        }
+    }
+
+    /// Ends a request for its client: nothing more is said for it, and its runner decides what becomes of the work.
     pub(crate) fn cancel(&self, id: &RequestId) {
         self.subscriptions.cancel(id);
         if let Some(call) = self.calls.take(id) {

@@ -1,19 +1,19 @@
-//! Who is told when threads change: legacy clients that subscribed to a resource, and the open `subscriptions/listen`
+//! Who is told of changes: legacy clients that read a list or subscribed to a resource, and the open `subscriptions/listen`
 //! requests of modern ones (MCP 2026-07-28, basic/patterns/subscriptions). One task per connection, started by the first
-//! that asks, turns core's word into notifications.
+//! that asks, turns the backend's word into notifications.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use openoxide_core::{ThreadChange, ThreadChanges};
+use futures_util::stream::{BoxStream, StreamExt as _};
 use openoxide_mcp_protocol::meta_keys::SUBSCRIPTION_ID;
 use openoxide_mcp_protocol::tasks::tasks_not_declared;
-use openoxide_mcp_protocol::{ClientFacts, Era, RequestId, WireError, complete, notification};
+use openoxide_mcp_protocol::{ClientFacts, Era, RequestId, WireError, complete, notification, resource_not_found};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
 use crate::Server;
-use crate::convert::resources;
+use crate::backend::{Backend, Change, Changed, List};
 use crate::principal::Principal;
 use crate::server::tasks::Task;
 use openoxide_rpc::Outgoing;
@@ -26,13 +26,16 @@ const MAX_LISTENERS: usize = 64;
 /// Resources that one client may watch, over all its subscriptions.
 const MAX_WATCHED: usize = 1024;
 
-const LIST_CHANGED: &str = "notifications/resources/list_changed";
 const UPDATED: &str = "notifications/resources/updated";
 
 /// What a `subscriptions/listen` wants to be told.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Filter {
+    #[serde(default)]
+    tools_list_changed: bool,
+    #[serde(default)]
+    prompts_list_changed: bool,
     #[serde(default)]
     resources_list_changed: bool,
     #[serde(default)]
@@ -51,17 +54,17 @@ pub(crate) struct Subscriptions {
 struct Inner {
     /// Resources that a legacy client watches.
     legacy: HashSet<String>,
-    /// Whether a legacy client has read the list, so that it is told when the list changes.
-    has_listed: bool,
+    /// The lists that a legacy client has read, so that it is told when they change.
+    listed: HashSet<List>,
     listeners: Vec<Listener>,
-    /// Turns core's word into notifications.
+    /// Turns the backend's word into notifications.
     telling: Option<AbortHandle>,
 }
 
 /// An open `subscriptions/listen`.
 struct Listener {
     responder: Responder,
-    list: bool,
+    lists: HashSet<List>,
     uris: HashSet<String>,
     tasks: Vec<Arc<Task>>,
 }
@@ -90,9 +93,9 @@ impl Subscriptions {
     }
 
     /// `resources/subscribe`.
-    pub(crate) fn subscribe(&self, uri: String) -> Result<(), WireError> {
-        if !resources::exists(&uri) {
-            return Err(resources::not_found(&uri, false, "no such resource"));
+    pub(crate) fn subscribe(&self, backend: &dyn Backend, uri: String) -> Result<(), WireError> {
+        if !backend.has_resource(&uri) {
+            return Err(resource_not_found(&uri, Era::Legacy, "no such resource"));
         }
         let mut inner = self.lock();
         if inner.legacy.len() >= MAX_WATCHED {
@@ -109,9 +112,9 @@ impl Subscriptions {
         self.lock().legacy.remove(uri);
     }
 
-    /// A legacy client has read the list.
-    pub(crate) fn listed(&self) {
-        self.lock().has_listed = true;
+    /// A legacy client has read a list.
+    pub(crate) fn listed(&self, list: List) {
+        self.lock().listed.insert(list);
     }
 
     /// `subscriptions/listen`: acknowledges what is served of what was asked for, and keeps the request open.
@@ -136,10 +139,17 @@ impl Subscriptions {
             return responder.answer::<Value>(Err(&WireError::invalid_params(message)));
         }
         let uris: HashSet<String> =
-            filter.resource_subscriptions.into_iter().filter(|uri| resources::exists(uri)).collect();
-        let mut agreed = json!({});
-        if filter.resources_list_changed {
-            agreed["resourcesListChanged"] = json!(true);
+            filter.resource_subscriptions.into_iter().filter(|uri| server.backend.has_resource(uri)).collect();
+        let (mut agreed, mut lists) = (json!({}), HashSet::new());
+        for (wanted, list, field) in [
+            (filter.tools_list_changed, List::Tools, "toolsListChanged"),
+            (filter.prompts_list_changed, List::Prompts, "promptsListChanged"),
+            (filter.resources_list_changed, List::Resources, "resourcesListChanged"),
+        ] {
+            if wanted && server.tells_changes_of(list) {
+                agreed[field] = json!(true);
+                lists.insert(list);
+            }
         }
         if !uris.is_empty() {
             let mut sorted: Vec<_> = uris.iter().collect();
@@ -159,7 +169,7 @@ impl Subscriptions {
         for task in &tasks {
             task.watch(&server.tasks, responder.id(), responder.out());
         }
-        inner.listeners.push(Listener { responder, list: filter.resources_list_changed, uris, tasks });
+        inner.listeners.push(Listener { responder, lists, uris, tasks });
     }
 
     /// The client does not listen any more; it gets no answer.
@@ -176,23 +186,14 @@ impl Subscriptions {
     }
 
     /// Starts the task that tells, once. Within a tokio runtime.
-    pub(crate) fn run(
-        self: &Arc<Self>,
-        out: &Arc<Outgoing>,
-        principal: &Principal,
-        changes: impl FnOnce() -> ThreadChanges,
-    ) {
+    pub(crate) fn run(self: &Arc<Self>, out: &Arc<Outgoing>, changes: impl FnOnce() -> BoxStream<'static, Change>) {
         let mut inner = self.lock();
         if inner.telling.is_some() {
             return;
         }
         let (this, out, mut changes) = (Arc::downgrade(self), Arc::clone(out), changes());
-        let principal = principal.clone();
         let telling = tokio::spawn(async move {
             while let Some(change) = changes.next().await {
-                if change.id.is_some() && !principal.may_use(change.owner.as_deref()) {
-                    continue;
-                }
                 out.room().await;
                 let Some(subscriptions) = this.upgrade() else { return };
                 subscriptions.tell(&out, &change);
@@ -201,17 +202,16 @@ impl Subscriptions {
         inner.telling = Some(telling.abort_handle());
     }
 
-    fn tell(&self, out: &Outgoing, change: &ThreadChange) {
+    fn tell(&self, out: &Outgoing, change: &Change) {
         let inner = self.lock();
-        let uris = resources::touched_by(change);
         let updated = |watched: &HashSet<String>| -> Vec<String> {
-            match &uris {
-                Some(uris) => uris.iter().filter(|uri| watched.contains(*uri)).cloned().collect(),
-                None => watched.iter().cloned().collect(),
+            match &change.resources {
+                Changed::Some(uris) => uris.iter().filter(|uri| watched.contains(*uri)).cloned().collect(),
+                Changed::Any => watched.iter().cloned().collect(),
             }
         };
-        if inner.has_listed && change.is_new {
-            out.push(notification(LIST_CHANGED, &json!({})));
+        if let Some(list) = change.list.filter(|list| inner.listed.contains(list)) {
+            out.push(notification(changed(list), &json!({})));
         }
         for uri in updated(&inner.legacy) {
             out.push(notification(UPDATED, &json!({ "uri": uri })));
@@ -219,13 +219,22 @@ impl Subscriptions {
         for listener in &inner.listeners {
             let meta = json!({ SUBSCRIPTION_ID: listener.responder.id() });
             let out = listener.responder.out();
-            if listener.list && change.is_new {
-                out.push(notification(LIST_CHANGED, &json!({ "_meta": meta })));
+            if let Some(list) = change.list.filter(|list| listener.lists.contains(list)) {
+                out.push(notification(changed(list), &json!({ "_meta": meta })));
             }
             for uri in updated(&listener.uris) {
                 out.push(notification(UPDATED, &json!({ "_meta": meta, "uri": uri })));
             }
         }
+    }
+}
+
+/// The notification of another list.
+fn changed(list: List) -> &'static str {
+    match list {
+        List::Tools => "notifications/tools/list_changed",
+        List::Prompts => "notifications/prompts/list_changed",
+        List::Resources => "notifications/resources/list_changed",
     }
 }
 

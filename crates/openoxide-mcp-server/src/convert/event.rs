@@ -1,11 +1,10 @@
 //! Core's events in the words of the wire: the data of a log message, and the phase that progress names.
 
-use std::borrow::Cow;
-
-use openoxide_core::{ApprovalAction, ApprovalRequest, Event, PlanStep, TurnItem, TurnItemKind};
-use openoxide_mcp_protocol::CallStatus;
+use openoxide_core::{ApprovalAction, Event, TurnItem, TurnItemKind};
+use openoxide_mcp_protocol::{CallStatus, UsageReport};
 use serde::Serialize;
 
+use super::data::{self, ApprovalData, ItemData, ItemKindData, StepData};
 use super::output;
 
 /// Bytes of a command's output in a log message; the whole is in the model's history and the rollout.
@@ -16,13 +15,13 @@ const OUTPUT_SHOWN: usize = 4 * 1024;
 pub(crate) enum EventData<'a> {
     ThreadStarted { model: &'a str, cwd: String, sandbox: &'a str, approval_policy: &'a str, message: String },
     TurnStarted,
-    ItemStarted { item: Cow<'a, TurnItem> },
+    ItemStarted { item: ItemData<'a> },
     ItemDelta { item_id: u64, delta: &'a str },
-    ItemCompleted { item: Cow<'a, TurnItem> },
-    ApprovalRequested { approval: &'a ApprovalRequest },
+    ItemCompleted { item: ItemData<'a> },
+    ApprovalRequested { approval: ApprovalData<'a> },
     ApprovalSettled { id: String },
-    Usage { usage: openoxide_core::Usage },
-    Plan { plan: &'a [PlanStep] },
+    Usage { usage: UsageReport },
+    Plan { plan: Vec<StepData<'a>> },
     Warning { message: &'a str },
     TurnEnded { status: CallStatus, duration_ms: u64 },
 }
@@ -33,10 +32,10 @@ pub(crate) fn data_of(event: &Event) -> Option<EventData<'_>> {
         Event::ItemStarted { item, .. } => EventData::ItemStarted { item: shortened(item) },
         Event::ItemDelta { item_id, delta, .. } => EventData::ItemDelta { item_id: *item_id, delta },
         Event::ItemCompleted { item, .. } => EventData::ItemCompleted { item: shortened(item) },
-        Event::ApprovalRequested { request, .. } => EventData::ApprovalRequested { approval: request },
+        Event::ApprovalRequested { request, .. } => EventData::ApprovalRequested { approval: data::approval(request) },
         Event::ApprovalSettled { id, .. } => EventData::ApprovalSettled { id: id.to_string() },
-        Event::Usage { usage, .. } => EventData::Usage { usage: *usage },
-        Event::Plan { steps, .. } => EventData::Plan { plan: steps },
+        Event::Usage { usage, .. } => EventData::Usage { usage: data::usage(usage) },
+        Event::Plan { steps, .. } => EventData::Plan { plan: data::plan(steps) },
         Event::Warning { message, .. } => EventData::Warning { message },
         Event::TurnEnded { result, .. } => {
             EventData::TurnEnded { status: output::status(result.status), duration_ms: result.duration_ms }
@@ -45,31 +44,18 @@ pub(crate) fn data_of(event: &Event) -> Option<EventData<'_>> {
 }
 
 /// An item with a long command output cut to its last part, and long diffs cut at their end.
-fn shortened(item: &TurnItem) -> Cow<'_, TurnItem> {
-    let output = match &item.kind {
-        TurnItemKind::Command { output, .. } if output.len() > OUTPUT_SHOWN => output,
-        TurnItemKind::Patch { call_id, changes, status } => {
-            let (call_id, changes) = (call_id.clone(), output::with_cut_diffs(changes, output::CHANGES_SHOWN));
-            return Cow::Owned(TurnItem {
-                id: item.id,
-                kind: TurnItemKind::Patch { call_id, changes, status: *status },
-            });
+fn shortened(item: &TurnItem) -> ItemData<'_> {
+    let mut item = data::item(item, |changes| output::with_cut_diffs(changes, output::CHANGES_SHOWN));
+    if let ItemKindData::Command { output, .. } = &mut item.kind
+        && output.len() > OUTPUT_SHOWN
+    {
+        let mut start = output.len() - OUTPUT_SHOWN;
+        while !output.is_char_boundary(start) {
+            start += 1;
         }
-        TurnItemKind::Message { .. }
-        | TurnItemKind::Reasoning { .. }
-        | TurnItemKind::Command { .. }
-        | TurnItemKind::Tool { .. } => return Cow::Borrowed(item),
-    };
-    let mut start = output.len() - OUTPUT_SHOWN;
-    while !output.is_char_boundary(start) {
-        start += 1;
+        *output = format!("[{start} bytes before this are left out]\n{}", &output[start..]).into();
     }
-    let tail = format!("[{start} bytes before this are left out]\n{}", &output[start..]);
-    let mut item = item.clone();
-    if let TurnItemKind::Command { output, .. } = &mut item.kind {
-        *output = tail;
-    }
-    Cow::Owned(item)
+    item
 }
 
 /// The human sentence of the phase that an event begins.
@@ -149,7 +135,7 @@ mod tests {
     #[test]
     fn a_long_output_keeps_its_end() {
         let item = command(&["x"], &("é".repeat(OUTPUT_SHOWN) + "last line"));
-        let TurnItemKind::Command { output, .. } = &shortened(&item).kind else { panic!("a command") };
+        let ItemKindData::Command { output, .. } = shortened(&item).kind else { panic!("a command") };
         assert!(output.len() < OUTPUT_SHOWN + 100 && output.ends_with("last line") && output.starts_with('['));
     }
 }

@@ -4,9 +4,11 @@ use std::time::Instant;
 
 use openoxide_core::{CoreError, FileChange, Thread, TurnId, TurnResult, TurnStatus, quote_path};
 use openoxide_mcp_protocol::{
-    CallStatus, DenialReport, Era, FileDiff, ToolOutput, UsageReport, cut_diff, cut_to, room_beside, tool_result,
+    CallStatus, DenialReport, Era, FileDiff, ToolOutput, cut_diff, cut_to, room_beside, tool_result,
 };
 use serde_json::Value;
+
+use super::data::{self, ChangeData};
 
 /// Bytes of diffs that the changes of one patch are shown with.
 pub(crate) const CHANGES_SHOWN: usize = 32 * 1024;
@@ -34,12 +36,6 @@ pub(crate) fn is_failure(result: &TurnResult) -> bool {
 /// The result of a turn that has ended.
 pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
     let status = status(result.status);
-    let report = |usage: &openoxide_core::Usage| UsageReport {
-        input_tokens: usage.input_tokens,
-        cached_input_tokens: usage.cached_input_tokens,
-        output_tokens: usage.output_tokens,
-        reasoning_output_tokens: usage.reasoning_output_tokens,
-    };
     let file_diffs = file_diffs(result);
     let beside = file_diffs.iter().map(|file| file.diff.len()).sum();
     let output = ToolOutput {
@@ -49,8 +45,8 @@ pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
         files_changed: result.files_changed.iter().map(|path| quote_path(path)).collect(),
         diff: result.diff.as_deref().map(|diff| cut_diff(diff, beside)),
         file_diffs,
-        usage: Some(report(&result.usage)),
-        thread_usage: Some(report(&result.thread_usage)),
+        usage: Some(data::usage(&result.usage)),
+        thread_usage: Some(data::usage(&result.thread_usage)),
         duration_ms: Some(result.duration_ms),
         denials: result
             .denials
@@ -85,15 +81,17 @@ fn file_diffs(result: &TurnResult) -> Vec<FileDiff> {
     told.map(|(path, diff)| FileDiff { path: quote_path(path), diff: diff.to_owned() }).collect()
 }
 
-/// Changes with the diff of each cut where it is long, all of them together to about `room` bytes. Short ones are whole and
+/// Changes as the wire has them, with the diff of each cut where it is long, all of them together to about `room` bytes. Short ones are whole and
 /// long ones get an equal part, so that none can be hidden behind another.
-pub(crate) fn with_cut_diffs(changes: &[FileChange], room: usize) -> Vec<FileChange> {
+pub(crate) fn with_cut_diffs(changes: &[FileChange], room: usize) -> Vec<ChangeData<'_>> {
     let parts = parts_of(&changes.iter().map(|change| change.diff.len()).collect::<Vec<_>>(), room);
-    let cut = |(change, part): (&FileChange, usize)| match change.diff.len() > part {
-        true => FileChange { diff: cut_to(&change.diff, part).into(), ..change.clone() },
-        false => change.clone(),
-    };
-    changes.iter().zip(parts).map(cut).collect()
+    let changes = changes.iter().zip(parts);
+    changes
+        .map(|(change, part)| match change.diff.len() > part {
+            true => data::change(change, cut_to(&change.diff, part)),
+            false => data::change(change, &*change.diff),
+        })
+        .collect()
 }
 
 /// How much of each of several texts is shown where they have `room` together.

@@ -8,6 +8,7 @@ use openoxide_core::{
 use openoxide_mcp_protocol::approval_form::{self, Answer, Field, Refusal};
 use serde_json::{Value, json};
 
+use super::data;
 use super::output::{CHANGES_SHOWN, with_cut_diffs};
 
 /// A diff longer than this many bytes is cut in a question.
@@ -75,8 +76,8 @@ fn input_form(questions: &[UserQuestion], details: Value) -> Value {
 pub(crate) fn to_wire(request: &ApprovalRequest) -> Value {
     let mut message = String::new();
     let mut details = json!({
-        "threadId": request.thread_id,
-        "turnId": request.turn_id,
+        "threadId": request.thread_id.to_string(),
+        "turnId": request.turn_id.to_string(),
         "callId": request.call_id,
         "reason": request.reason,
         "confined": request.confined,
@@ -127,7 +128,7 @@ pub(crate) fn to_wire(request: &ApprovalRequest) -> Value {
             details["diff"] = json!(unified_diff);
         }
         ApprovalAction::UserInput { questions } => {
-            details["questions"] = json!(questions);
+            details["questions"] = json!(data::questions(questions));
             return input_form(questions, details);
         }
     }

@@ -6,7 +6,7 @@ use openoxide_core::{
     CoreError, ErrorKind, PageCursor, ThreadChange, ThreadId, ThreadManager, ThreadSummary, quote_path,
 };
 use openoxide_mcp_protocol::apps::{REVIEW_URI, review_resource};
-use openoxide_mcp_protocol::{WireError, code};
+use openoxide_mcp_protocol::{Era, WireError, code, resource_not_found};
 use serde_json::{Value, json};
 
 use crate::principal::Principal;
@@ -96,21 +96,16 @@ pub(crate) fn list(manager: &ThreadManager, principal: &Principal, cursor: Optio
 ///
 /// # Errors
 /// The era's own where there is no such resource, or none that `principal` may see.
-pub(crate) fn read(
-    manager: &ThreadManager,
-    principal: &Principal,
-    uri: &str,
-    modern: bool,
-) -> Result<Value, WireError> {
+pub(crate) fn read(manager: &ThreadManager, principal: &Principal, uri: &str, era: Era) -> Result<Value, WireError> {
     if uri == REVIEW_URI {
         return Ok(review_resource(REVIEW));
     }
     let (text, kind) = if uri == ALL {
         (all(manager, principal)?, JSON)
     } else {
-        let (id, is_diff) = named(uri).ok_or_else(|| not_found(uri, modern, "no such resource"))?;
+        let (id, is_diff) = named(uri).ok_or_else(|| resource_not_found(uri, era, "no such resource"))?;
         let refused = |error: CoreError| match error.kind() {
-            ErrorKind::Input | ErrorKind::Denied => not_found(uri, modern, &error.to_string()),
+            ErrorKind::Input | ErrorKind::Denied => resource_not_found(uri, era, &error.to_string()),
             ErrorKind::Unavailable | ErrorKind::Internal => internal(&error),
         };
         // Who may not see it is told what is said of one that does not exist, before anything else is found out.
@@ -151,15 +146,6 @@ fn named(uri: &str) -> Option<(ThreadId, bool)> {
     let rest = uri.strip_prefix(BELOW)?;
     let (id, is_diff) = rest.strip_suffix("/diff").map_or((rest, false), |id| (id, true));
     Some((id.parse().ok()?, is_diff))
-}
-
-/// The error for a resource that does not exist, in the words of its era.
-pub(crate) fn not_found(uri: &str, modern: bool, why: &str) -> WireError {
-    WireError {
-        code: if modern { code::INVALID_PARAMS } else { code::RESOURCE_NOT_FOUND },
-        message: format!("resource {uri:?} not found: {why}; resources/list has those there are"),
-        data: Some(Box::new(json!({ "uri": uri }))),
-    }
 }
 
 fn internal(error: &CoreError) -> WireError {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use openoxide_core::Interruption;
+use openoxide_mcp_protocol::tools::Mirrored;
 use openoxide_rpc::Outgoing;
 
 use crate::Server;
@@ -20,6 +21,10 @@ impl Service for Server {
     fn connect(&self, principal: Principal, out: Arc<Outgoing>) -> Box<dyn Session> {
         let this = self.this.upgrade().expect("the caller holds the server");
         Box::new(Processor::new(Connection::new(this, principal, out)))
+    }
+
+    fn mirrored(&self, tool: &str) -> Vec<Mirrored> {
+        Self::mirrored(self, tool).to_vec()
     }
 
     fn shut_down(&self) -> BoxFuture<'_, ()> {

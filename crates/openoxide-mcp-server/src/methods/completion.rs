@@ -1,4 +1,4 @@
-//! `completion/complete` (MCP 2026-07-28, server/utilities/completion): nothing here is completed.
+//! `completion/complete` (MCP 2026-07-28, server/utilities/completion).
 
 use serde_json::{Value, json};
 
@@ -11,8 +11,7 @@ pub(crate) struct Complete;
 pub(crate) struct Params {
     #[serde(rename = "ref")]
     _reference: Value,
-    #[serde(rename = "argument")]
-    _argument: Value,
+    argument: Value,
 }
 
 impl Method for Complete {
@@ -20,7 +19,9 @@ impl Method for Complete {
     const ERAS: Eras = Eras::Both;
     type Params = Params;
 
-    fn answer(request: Request<'_>, _: Params) {
-        request.answer(Ok(json!({ "completion": { "values": [], "total": 0, "hasMore": false } })));
+    fn answer(request: Request<'_>, Params { argument, .. }: Params) {
+        let values = request.connection.server.backend.complete(argument["value"].as_str().unwrap_or_default());
+        let total = values.len();
+        request.answer(Ok(json!({ "completion": { "values": values, "total": total, "hasMore": false } })));
     }
 }

@@ -1,7 +1,7 @@
 //! The handshakes: `initialize` and `ping` of the legacy era, `server/discover` of the modern one.
 
 use openoxide_mcp_protocol::{
-    ClientFacts, InitializeParams, WireError, discover_result, initialize_result, negotiate_legacy,
+    ClientFacts, Description, InitializeParams, WireError, discover_result, initialize_result, negotiate_legacy,
 };
 use serde_json::{Value, json};
 
@@ -19,12 +19,16 @@ impl Method for Initialize {
     type Params = Box<serde_json::value::RawValue>;
 
     fn answer(request: Request<'_>, params: Self::Params) {
-        let outcome = agree(request.agreed, &params);
+        let outcome = agree(request.agreed, &params, &request.connection.server.description);
         request.responder.answer(outcome.as_ref());
     }
 }
 
-fn agree(agreed: &mut Option<Agreed>, params: &serde_json::value::RawValue) -> Result<Value, WireError> {
+fn agree(
+    agreed: &mut Option<Agreed>,
+    params: &serde_json::value::RawValue,
+    description: &Description,
+) -> Result<Value, WireError> {
     if agreed.is_some() {
         return Err(WireError::invalid_request("initialize was sent before; it is sent once on a connection"));
     }
@@ -33,7 +37,7 @@ fn agree(agreed: &mut Option<Agreed>, params: &serde_json::value::RawValue) -> R
     let client = ClientFacts::new(&params.capabilities, Some(&params.client_info));
     tracing::info!(client = client.name, version, "initialized");
     *agreed = Some(Agreed { version, client });
-    Ok(serde_json::to_value(initialize_result(version)).expect("wire types serialize"))
+    Ok(serde_json::to_value(initialize_result(version, description)).expect("wire types serialize"))
 }
 
 /// MCP 2025-11-25, basic/utilities/ping.
@@ -59,6 +63,7 @@ impl Method for Discover {
     type Params = Ignored;
 
     fn answer(request: Request<'_>, _: Ignored) {
-        request.answer(Ok(serde_json::to_value(discover_result()).expect("wire types serialize")));
+        let result = discover_result(&request.connection.server.description);
+        request.answer(Ok(serde_json::to_value(result).expect("wire types serialize")));
     }
 }

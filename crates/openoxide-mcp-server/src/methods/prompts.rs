@@ -1,9 +1,11 @@
-//! Prompts, of which there are none. Hosts ask for the list unasked, so it is answered.
+//! Prompts (MCP 2026-07-28, server/prompts). Hosts ask for the list unasked, so it is answered where there are none.
 
-use openoxide_mcp_protocol::WireError;
+use openoxide_mcp_protocol::{CallToolParams, Era};
 use serde_json::json;
 
 use super::{Eras, Method, OnePage};
+use crate::backend::{CallKind, List as Lists};
+use crate::call;
 use crate::connection::Request;
 
 /// MCP 2026-07-28, server/prompts "Listing Prompts".
@@ -15,7 +17,10 @@ impl Method for List {
     type Params = OnePage;
 
     fn answer(request: Request<'_>, params: OnePage) {
-        let mut result = json!({ "prompts": [] });
+        if request.era == Era::Legacy {
+            request.connection.listed(Lists::Prompts);
+        }
+        let mut result = json!({ "prompts": request.connection.server.backend.prompts() });
         if request.is_modern() {
             (result["ttlMs"], result["cacheScope"]) = (json!(0), json!("private"));
         }
@@ -26,18 +31,13 @@ impl Method for List {
 /// MCP 2026-07-28, server/prompts "Getting a Prompt".
 pub(crate) struct Get;
 
-#[derive(serde::Deserialize)]
-pub(crate) struct Params {
-    name: String,
-}
-
 impl Method for Get {
     const NAME: &'static str = "prompts/get";
     const ERAS: Eras = Eras::Both;
-    type Params = Params;
+    // They have those of a call.
+    type Params = CallToolParams;
 
-    fn answer(request: Request<'_>, Params { name }: Params) {
-        let message = format!("unknown prompt {name:?}; this server has no prompts");
-        request.refuse(&WireError::invalid_params(message));
+    fn answer(request: Request<'_>, params: CallToolParams) {
+        call::begin(request, CallKind::Prompt, params);
     }
 }

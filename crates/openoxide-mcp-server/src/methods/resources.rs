@@ -1,4 +1,4 @@
-//! Threads as resources (MCP 2026-07-28, server/resources). What they hold is in [`crate::convert::resources`].
+//! Resources (MCP 2026-07-28, server/resources). What they hold is the backend's.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use openoxide_mcp_protocol::{Era, WireError};
 use serde_json::{Value, json};
 
 use super::{Eras, Method, OnePage};
+use crate::backend::List as Lists;
 use crate::connection::Request;
-use crate::convert::resources;
 
-/// Threads grow, and are nobody else's business.
+/// Resources change, and are nobody else's business.
 fn uncached(mut result: Value, is_modern: bool) -> Value {
     if is_modern {
         (result["ttlMs"], result["cacheScope"]) = (json!(0), json!("private"));
@@ -32,13 +32,12 @@ impl Method for List {
 
     fn answer(request: Request<'_>, Page { cursor }: Page) {
         if request.era == Era::Legacy {
-            request.connection.watch();
-            request.connection.subscriptions.listed();
+            request.connection.listed(Lists::Resources);
         }
         let (server, principal) = (Arc::clone(&request.connection.server), request.connection.principal.clone());
         let is_modern = request.is_modern();
         request.answer_in_background(move || {
-            resources::list(&server.manager, &principal, cursor.as_deref()).map(|page| uncached(page, is_modern))
+            server.backend.resources(&principal, cursor.as_deref()).map(|page| uncached(page, is_modern))
         });
     }
 }
@@ -58,9 +57,9 @@ impl Method for Read {
 
     fn answer(request: Request<'_>, One { uri }: One) {
         let (server, principal) = (Arc::clone(&request.connection.server), request.connection.principal.clone());
-        let is_modern = request.is_modern();
+        let era = request.era;
         request.answer_in_background(move || {
-            resources::read(&server.manager, &principal, &uri, is_modern).map(|read| uncached(read, is_modern))
+            server.backend.read_resource(&principal, era, &uri).map(|read| uncached(read, era == Era::Modern))
         });
     }
 }
@@ -74,7 +73,7 @@ impl Method for ListTemplates {
     type Params = OnePage;
 
     fn answer(request: Request<'_>, params: OnePage) {
-        let result = json!({ "resourceTemplates": resources::templates() });
+        let result = json!({ "resourceTemplates": request.connection.server.backend.resource_templates() });
         let is_modern = request.is_modern();
         request.answer(params.check().map(|()| uncached(result, is_modern)));
     }
@@ -90,7 +89,7 @@ impl Method for Subscribe {
 
     fn answer(request: Request<'_>, One { uri }: One) {
         request.connection.watch();
-        let outcome = request.connection.subscriptions.subscribe(uri);
+        let outcome = request.connection.subscriptions.subscribe(&*request.connection.server.backend, uri);
         request.answer(outcome.map(|()| json!({})));
     }
 }

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use openoxide_core::{ApprovalId, Decider};
 use openoxide_mcp_protocol::tasks::{TaskParams, UpdateTaskParams, tasks_not_declared};
 use openoxide_mcp_protocol::{ClientFacts, WireError};
 use serde_json::{Value, json};
 
 use super::{Eras, Method};
 use crate::Server;
-use crate::connection::{Request, questions};
+use crate::backend::Settlement;
+use crate::connection::Request;
 use crate::principal::Principal;
 
 fn answer(request: Request<'_>, work: impl FnOnce(&Server, &Principal) -> Result<Value, WireError> + Send + 'static) {
@@ -72,11 +72,9 @@ fn update(
 ) -> Result<Value, WireError> {
     let task = server.tasks.find(&params.task_id, principal)?;
     // Answers to what is not asked, or not any more, are ignored (SEP-2663).
-    if let Some(thread) = task.thread_in_memory(&server.tasks) {
+    if let Some(work) = task.work(&server.tasks) {
         for (key, answer) in &params.input_responses {
-            if let Ok(approval) = key.parse::<ApprovalId>() {
-                questions::settle_by_answer(&thread, approval, answer, Decider::Client(client.name.clone()));
-            }
+            work.settle(key, Settlement::Answer(answer), client.name.as_deref());
         }
     }
     Ok(json!({}))

@@ -1,8 +1,9 @@
 //! Tools (MCP 2026-07-28, server/tools): what there is, and the calls. A call is begun in [`crate::call`].
 
-use openoxide_mcp_protocol::{Cacheable, CallToolParams, ToolsPage};
+use openoxide_mcp_protocol::{Cacheable, CallToolParams, Era, ToolsPage};
 
 use super::{Eras, Method, OnePage};
+use crate::backend::{CallKind, List as Lists};
 use crate::call;
 use crate::connection::Request;
 
@@ -14,8 +15,11 @@ impl Method for List {
     type Params = OnePage;
 
     fn answer(request: Request<'_>, params: OnePage) {
+        if request.era == Era::Legacy {
+            request.connection.listed(Lists::Tools);
+        }
         let cache = request.is_modern().then_some(Cacheable::FIXED);
-        let page = ToolsPage { tools: request.connection.server.tools.list(), cache };
+        let page = ToolsPage { tools: request.connection.server.backend.tools(), cache };
         let page = serde_json::to_value(page).expect("wire types serialize");
         request.answer(params.check().map(|()| page));
     }
@@ -29,6 +33,6 @@ impl Method for Call {
     type Params = CallToolParams;
 
     fn answer(request: Request<'_>, params: CallToolParams) {
-        call::begin(request, params);
+        call::begin(request, CallKind::Tool, params);
     }
 }

@@ -1,23 +1,28 @@
-//! What every connection of a process shares: the threads, who is attached to them, and what the operator decided.
+//! What every connection of a process shares: what is served, who is attached to it, and what the operator decided.
 
 pub(crate) mod attachments;
 pub(crate) mod lifecycle;
 mod state_key;
 pub(crate) mod tasks;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use openoxide_core::{Interruption, ThreadManager};
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall, StateSeal};
-use openoxide_mcp_protocol::tools::{ToolFamilies, ToolSet};
-use openoxide_mcp_protocol::{TraceContext, WireError};
+use openoxide_mcp_protocol::tools::{Mirrored, ToolFamilies};
+use openoxide_mcp_protocol::{Description, TraceContext, WireError};
 
-use crate::convert::choices;
+use crate::agent::{Agent, ApprovalStrategy};
+use crate::backend::{Backend, List};
 use crate::server::attachments::Attachments;
 use crate::server::lifecycle::Lifecycle;
 use crate::server::tasks::Tasks;
+
+/// How long a client may read nothing while its queue is full, where nobody says.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How much longer than its questions a parked call can come back.
 const STATE_GRACE: Duration = Duration::from_secs(3600);
@@ -63,46 +68,56 @@ pub struct ServerConfig {
     pub on_trace: Option<fn(&tracing::Span, &TraceContext)>,
 }
 
-/// What becomes of a question where no attached caller can be asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ApprovalStrategy {
-    /// What stays within the sandbox is done; what would leave it, or is not confined at all, is denied.
-    #[default]
-    AutoWithinPolicy,
-    /// Every question is denied.
-    DenyOnApproval,
+/// How a server with a backend of its own is kept.
+pub struct ServerOptions {
+    /// As [`ServerConfig::state_key_file`].
+    pub state_key_file: Option<PathBuf>,
+    /// As [`ServerConfig::tasks`].
+    pub tasks: Option<PathBuf>,
+    /// As [`ServerConfig::max_wait`].
+    pub max_wait: Option<Duration>,
+    /// As [`ServerConfig::write_timeout`].
+    pub write_timeout: Duration,
+    /// As [`ServerConfig::on_eof`].
+    pub on_eof: OnEof,
+    /// As [`ServerConfig::on_trace`].
+    pub on_trace: Option<fn(&tracing::Span, &TraceContext)>,
 }
 
-impl ApprovalStrategy {
-    /// Its name in rollouts.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::AutoWithinPolicy => "auto-within-policy",
-            Self::DenyOnApproval => "deny-on-approval",
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            state_key_file: None,
+            tasks: None,
+            max_wait: None,
+            write_timeout: WRITE_TIMEOUT,
+            on_eof: OnEof::default(),
+            on_trace: None,
         }
     }
 }
 
-/// One agent behind any number of connections; see the module.
+/// One backend behind any number of connections; see the module.
 pub struct Server {
     pub(crate) this: Weak<Self>,
-    pub(crate) manager: Arc<ThreadManager>,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) description: Description,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) on_eof: OnEof,
     pub(crate) write_timeout: Duration,
     pub(crate) attachments: Arc<Attachments>,
-    pub(crate) approval_strategy: ApprovalStrategy,
     pub(crate) max_wait: Option<Duration>,
     pub(crate) on_trace: Option<fn(&tracing::Span, &TraceContext)>,
-    pub(crate) tools: ToolSet,
     pub(crate) tasks: Tasks,
+    /// What headers repeat, by tool; made at the first call over HTTP.
+    mirrored: OnceLock<HashMap<String, Vec<Mirrored>>>,
     /// Made at the first parked call.
     seal: OnceLock<StateSeal>,
     state_key_file: Option<PathBuf>,
 }
 
 impl Server {
-    /// A server that nobody is connected to yet.
+    /// The agent, to which nobody is connected yet.
     #[must_use]
     pub fn new(config: ServerConfig) -> Arc<Self> {
         let ServerConfig {
@@ -116,22 +131,49 @@ impl Server {
             families,
             on_trace,
         } = config;
-        let tools = ToolSet::new(choices::of(manager.config()));
+        let options = ServerOptions { state_key_file, tasks, max_wait, write_timeout, on_eof, on_trace };
+        Self::with_backend(Agent::new(manager, approval_strategy, families), options)
+    }
+
+    /// A server of something else than the agent.
+    #[must_use]
+    pub fn with_backend(backend: Arc<dyn Backend>, options: ServerOptions) -> Arc<Self> {
+        let ServerOptions { state_key_file, tasks, max_wait, write_timeout, on_eof, on_trace } = options;
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
-            tools: tools.with(families),
-            tasks: Tasks::new(Arc::clone(&manager), tasks),
-            manager,
+            description: backend.description(),
+            tasks: Tasks::new(Arc::clone(&backend), tasks),
+            backend,
             lifecycle: Lifecycle::default(),
             on_eof,
             write_timeout,
             attachments: Arc::default(),
-            approval_strategy,
             max_wait,
             on_trace,
+            mirrored: OnceLock::new(),
             seal: OnceLock::new(),
             state_key_file,
         })
+    }
+
+    /// Whether clients are told when a list is another one.
+    pub(crate) fn tells_changes_of(&self, list: List) -> bool {
+        let capabilities = &self.description.capabilities;
+        let told = match list {
+            List::Tools => capabilities.tools.as_ref().and_then(|tools| tools.list_changed),
+            List::Prompts => capabilities.prompts.as_ref().and_then(|prompts| prompts.list_changed),
+            List::Resources => capabilities.resources.as_ref().and_then(|resources| resources.list_changed),
+        };
+        told.unwrap_or_default()
+    }
+
+    /// The arguments of a tool that the headers of its calls must repeat.
+    pub(crate) fn mirrored(&self, tool: &str) -> &[Mirrored] {
+        let all = self.mirrored.get_or_init(|| {
+            let tools = self.backend.tools().iter();
+            tools.map(|tool| (tool.name.to_string(), Mirrored::of_schema(&tool.input_schema))).collect()
+        });
+        all.get(tool).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Ends the server: turns are interrupted for this reason, after `linger` no further call begins, and every open
@@ -144,9 +186,9 @@ impl Server {
                 tokio::time::sleep(linger).await;
                 self.lifecycle.begin_end();
                 drop(tokio::time::timeout(SUBMIT_LIMIT, self.lifecycle.submitted()).await);
-                self.manager.shutdown(why).await;
+                self.backend.shut_down(why).await;
             };
-            futures_util::future::join(self.manager.end_all(why), newest).await;
+            futures_util::future::join(self.backend.interrupt_all(why), newest).await;
             self.lifecycle.answered().await;
         };
         if tokio::time::timeout(END_LIMIT, ending).await.is_err() {
@@ -160,7 +202,7 @@ impl Server {
 
     /// Seals what a parked call will come back with.
     pub(crate) fn seal(&self, parked: &ParkedCall, binding: &Binding<'_>) -> String {
-        self.state_seal().seal(parked, binding, self.manager.config().approval_timeout + STATE_GRACE)
+        self.state_seal().seal(parked, binding, self.backend.question_timeout() + STATE_GRACE)
     }
 
     /// Opens what a parked call has come back with.

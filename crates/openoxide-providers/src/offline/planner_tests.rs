@@ -44,8 +44,14 @@ impl World {
 
     /// The items of one response, its deltas checked against them.
     fn respond(&self) -> Vec<HistoryItem> {
-        let request =
-            ModelRequest { model: "m", instructions: "i", input: &self.history, tools: &self.tools, cache_key: "k", reasoning: Default::default() };
+        let request = ModelRequest {
+            model: "m",
+            instructions: "i",
+            input: &self.history,
+            tools: &self.tools,
+            cache_key: "k",
+            reasoning: Default::default(),
+        };
         let events: Vec<ModelEvent> =
             Offline::new().stream(request).map(Result::unwrap).collect::<Vec<_>>().now_or_never().unwrap();
         let mut shown = String::new();

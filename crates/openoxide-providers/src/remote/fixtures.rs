@@ -68,7 +68,14 @@ pub(crate) fn tools() -> Vec<ToolSpec> {
 
 /// A request for `model` with these.
 pub(crate) fn request<'a>(model: &'a str, input: &'a [Arc<HistoryItem>], tools: &'a [ToolSpec]) -> ModelRequest<'a> {
-    ModelRequest { model, instructions: "You code.", input, tools, cache_key: "thread-1", reasoning: Default::default() }
+    ModelRequest {
+        model,
+        instructions: "You code.",
+        input,
+        tools,
+        cache_key: "thread-1",
+        reasoning: Default::default(),
+    }
 }
 
 /// Everything a reader makes of these events, and how they ended.

@@ -220,7 +220,14 @@ mod tests {
     /// A short picture of the order.
     fn picture(items: Vec<HistoryItem>) -> (String, String) {
         let items: Vec<_> = items.into_iter().map(Arc::new).collect();
-        let request = ModelRequest { model: "m", instructions: "base", input: &items, tools: &[], cache_key: "", reasoning: Default::default() };
+        let request = ModelRequest {
+            model: "m",
+            instructions: "base",
+            input: &items,
+            tools: &[],
+            cache_key: "",
+            reasoning: Default::default(),
+        };
         let ordered = order(&request, false);
         let turns = ordered.turns.iter().map(|turn| match turn {
             Turn::User(parts) => {

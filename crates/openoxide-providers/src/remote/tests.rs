@@ -23,7 +23,14 @@ fn provider(base_url: &str, change: impl FnOnce(&mut ProviderConfig)) -> HttpPro
 /// The events of one response, and how it ended.
 async fn run(provider: &HttpProvider) -> (Vec<ModelEvent>, Option<ModelError>) {
     let input = [Arc::new(HistoryItem::Message { role: Role::User, text: "hi".into() })];
-    let request = ModelRequest { model: "m", instructions: "", input: &input, tools: &[], cache_key: "k", reasoning: Default::default() };
+    let request = ModelRequest {
+        model: "m",
+        instructions: "",
+        input: &input,
+        tools: &[],
+        cache_key: "k",
+        reasoning: Default::default(),
+    };
     let mut stream = provider.stream(request);
     let mut events = Vec::new();
     while let Some(item) = stream.next().await {
@@ -296,7 +303,14 @@ async fn a_refused_connection_ends_within_its_retries_and_names_the_address() {
 async fn dropping_the_stream_closes_its_connection() {
     let mut server = Server::start([Reply::cut(&[started(), delta("a")], After::Hold)]).await;
     let provider = provider(&server.base_url, |_| {});
-    let request = ModelRequest { model: "m", instructions: "", input: &[], tools: &[], cache_key: "", reasoning: Default::default() };
+    let request = ModelRequest {
+        model: "m",
+        instructions: "",
+        input: &[],
+        tools: &[],
+        cache_key: "",
+        reasoning: Default::default(),
+    };
     let mut stream = provider.stream(request);
     assert!(stream.next().await.unwrap().is_ok());
     drop(stream);

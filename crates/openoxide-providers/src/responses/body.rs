@@ -159,11 +159,29 @@ impl Serialize for Unsigned<'_> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum WireItem<'a> {
-    Message { role: Role, content: Content<'a> },
+    Message { role: WireRole, content: Content<'a> },
     FunctionCall { call_id: &'a str, name: &'a str, arguments: &'a str },
     FunctionCallOutput { call_id: &'a str, output: &'a str },
     CustomToolCall { call_id: &'a str, name: &'a str, input: &'a str },
     CustomToolCallOutput { call_id: &'a str, output: &'a str },
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum WireRole {
+    User,
+    Assistant,
+    Developer,
+}
+
+impl WireRole {
+    fn of(role: Role) -> Self {
+        match role {
+            Role::User => Self::User,
+            Role::Assistant => Self::Assistant,
+            Role::Developer => Self::Developer,
+        }
+    }
 }
 
 /// The model's own words go back as a string: as parts they would need the id and status of an item that was never kept.
@@ -198,20 +216,20 @@ impl<'a> WireItem<'a> {
     fn new(item: &'a HistoryItem, facts: &ModelFacts) -> Option<Self> {
         Some(match item {
             HistoryItem::Message { role: Role::Assistant, text } => {
-                Self::Message { role: Role::Assistant, content: Content::Text(text) }
+                Self::Message { role: WireRole::Assistant, content: Content::Text(text) }
             }
             HistoryItem::Message { role, text } => {
-                Self::Message { role: *role, content: Content::Parts([WirePart::InputText { text }]) }
+                Self::Message { role: WireRole::of(*role), content: Content::Parts([WirePart::InputText { text }]) }
             }
             HistoryItem::Note { text } => {
-                Self::Message { role: Role::User, content: Content::Parts([WirePart::InputText { text }]) }
+                Self::Message { role: WireRole::User, content: Content::Parts([WirePart::InputText { text }]) }
             }
             HistoryItem::Image { media_type, data } if facts.images => Self::Message {
-                role: Role::User,
+                role: WireRole::User,
                 content: Content::Parts([WirePart::InputImage { image_url: DataUrl { media_type, data } }]),
             },
             HistoryItem::Image { .. } => {
-                Self::Message { role: Role::User, content: Content::Parts([WirePart::InputText { text: UNSEEN }]) }
+                Self::Message { role: WireRole::User, content: Content::Parts([WirePart::InputText { text: UNSEEN }]) }
             }
             HistoryItem::FunctionCall { call_id, name, arguments } => Self::FunctionCall { call_id, name, arguments },
             HistoryItem::CustomToolCall { call_id, name, input } => Self::CustomToolCall { call_id, name, input },
@@ -320,7 +338,14 @@ mod tests {
             ToolSpec::Function { name: "f".into(), description: "d".into(), parameters: json!({"type":"object"}) },
             ToolSpec::Freeform { name: "p".into(), description: "d".into(), grammar: "start: x".into() },
         ];
-        let request = ModelRequest { model: "gpt-5", instructions: "i", input: &input, tools: &tools, cache_key: "k", reasoning: Default::default() };
+        let request = ModelRequest {
+            model: "gpt-5",
+            instructions: "i",
+            input: &input,
+            tools: &tools,
+            cache_key: "k",
+            reasoning: Default::default(),
+        };
         let config = ProviderConfig::new("p", "http://x");
         let body = |facts: ModelFacts| -> Value {
             serde_json::from_slice(&encode(&request, &config, &facts).unwrap()).unwrap()
@@ -363,7 +388,14 @@ mod tests {
             .into_iter()
             .map(Arc::new)
             .collect();
-        let request = ModelRequest { model: "gpt-5", instructions: "i", input: &input, tools: &[], cache_key: "k", reasoning: Default::default() };
+        let request = ModelRequest {
+            model: "gpt-5",
+            instructions: "i",
+            input: &input,
+            tools: &[],
+            cache_key: "k",
+            reasoning: Default::default(),
+        };
         let config = ProviderConfig::new("p", "http://x");
         for freeform in [true, false] {
             let facts = ModelFacts { freeform, ..crate::facts_of("gpt-5") };

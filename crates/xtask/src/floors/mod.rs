@@ -15,10 +15,7 @@ use graph::{Arrow, Graph};
 /// The crates with floors, and their modules from the top down. Modules in one line share a floor; a name such as
 /// `call::report` gives a module below a floor's folder a floor of its own. The root (`lib.rs`) is above all.
 const FLOORS: &[(&str, &[&str])] = &[
-    (
-        "openoxide-core",
-        &["manager", "thread", "turn", "tools", "rules", "store", "api", "shares instructions path_text mutex"],
-    ),
+    ("openoxide-core", &["manager", "thread", "turn", "tools", "rules", "store", "api", "shares instructions mutex"]),
     (
         "openoxide-mcp-server",
         &[
@@ -28,8 +25,10 @@ const FLOORS: &[(&str, &[&str])] = &[
             "call",
             "connection",
             "server",
+            "agent",
             "compat",
             "convert",
+            "backend",
             "service principal clock random",
         ],
     ),

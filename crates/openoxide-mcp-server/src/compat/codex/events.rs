@@ -17,6 +17,7 @@ use super::changes::{changes_of, summary, typing};
 use super::parsed::parsed;
 use super::session;
 use crate::clock::unix_ms;
+use crate::convert::data;
 
 /// Makes `codex/event` messages of core's events.
 #[derive(Default)]
@@ -35,8 +36,8 @@ pub(crate) struct Events {
 
 impl Events {
     /// What is said of a session that begins.
-    pub(crate) fn configured(thread: &Thread) -> Vec<Value> {
-        session::configured(thread)
+    pub(crate) fn configured(thread: &Thread, ignored: &[String]) -> Vec<Value> {
+        session::configured(thread, ignored)
     }
 
     /// The messages of one event, in order.
@@ -67,7 +68,7 @@ impl Events {
             Event::TurnStarted { .. } => {
                 self.began = Some(Instant::now());
                 one(json!({
-                    "type": "task_started", "turn_id": turn_id, "started_at": unix_ms() / 1000,
+                    "type": "task_started", "turn_id": turn_id.to_string(), "started_at": unix_ms() / 1000,
                     "model_context_window": window(thread), "collaboration_mode_kind": "default",
                 }))
             }
@@ -83,11 +84,11 @@ impl Events {
                         "chunk": BASE64_STANDARD.encode(delta),
                     }),
                     None if self.reasoning == Some(*item_id) => json!({
-                        "type": "reasoning_content_delta", "thread_id": thread_id, "turn_id": turn_id,
+                        "type": "reasoning_content_delta", "thread_id": thread_id.to_string(), "turn_id": turn_id.to_string(),
                         "item_id": item, "delta": delta, "summary_index": 0,
                     }),
                     None => json!({
-                        "type": "agent_message_content_delta", "thread_id": thread_id, "turn_id": turn_id,
+                        "type": "agent_message_content_delta", "thread_id": thread_id.to_string(), "turn_id": turn_id.to_string(),
                         "item_id": item, "delta": delta,
                     }),
                 })
@@ -204,7 +205,7 @@ fn word(status: ItemStatus) -> &'static str {
 
 fn asked(request: &ApprovalRequest, cwd: &Path) -> Vec<Value> {
     let mut message = json!({
-        "call_id": request.call_id, "turn_id": request.turn_id, "started_at_ms": unix_ms(),
+        "call_id": request.call_id, "turn_id": request.turn_id.to_string(), "started_at_ms": unix_ms(),
     });
     match &request.action {
         ApprovalAction::Command { argv, cwd } => exec_request(&mut message, argv, cwd, request),
@@ -265,13 +266,13 @@ fn tokens(usage: &Usage) -> Value {
 }
 
 fn plan(steps: &[PlanStep]) -> Value {
-    json!({ "type": "plan_update", "explanation": null, "plan": steps })
+    json!({ "type": "plan_update", "explanation": null, "plan": data::plan(steps) })
 }
 
 fn ended(result: &TurnResult, first_token_ms: Option<u128>) -> Vec<Value> {
     let completed_at = unix_ms() / 1000;
     let times = json!({
-        "turn_id": result.turn_id, "started_at": completed_at - (result.duration_ms / 1000).min(completed_at),
+        "turn_id": result.turn_id.to_string(), "started_at": completed_at - (result.duration_ms / 1000).min(completed_at),
         "completed_at": completed_at, "duration_ms": result.duration_ms,
     });
     let with = |fields: Value| {

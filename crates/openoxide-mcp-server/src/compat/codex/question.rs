@@ -13,9 +13,9 @@ use super::parsed::parsed;
 pub(crate) fn question(request: &ApprovalRequest, cwd: &Path, call: &RequestId) -> Option<Value> {
     let mut params = json!({
         "requestedSchema": { "type": "object", "properties": {} },
-        "threadId": request.thread_id,
+        "threadId": request.thread_id.to_string(),
         "codex_mcp_tool_call_id": id_text(call),
-        "codex_event_id": request.turn_id,
+        "codex_event_id": request.turn_id.to_string(),
         "codex_call_id": request.call_id,
     });
     match &request.action {

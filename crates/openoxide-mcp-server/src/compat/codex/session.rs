@@ -3,14 +3,14 @@
 use openoxide_core::{SandboxMode, Thread, quote_path};
 use serde_json::{Value, json};
 
-/// The messages, in order.
-pub(super) fn configured(thread: &Thread) -> Vec<Value> {
+/// The messages, in order. `ignored` are keys of `config` that are not read.
+pub(super) fn configured(thread: &Thread, ignored: &[String]) -> Vec<Value> {
     let config = thread.config();
     let cwd = quote_path(&config.cwd);
     let mut configured = json!({
         "type": "session_configured",
-        "session_id": thread.id(),
-        "thread_id": thread.id(),
+        "session_id": thread.id().to_string(),
+        "thread_id": thread.id().to_string(),
         "model": config.model,
         "model_provider_id": thread.provider_id(),
         "approval_policy": config.approval_policy.as_str(),
@@ -22,7 +22,17 @@ pub(super) fn configured(thread: &Thread) -> Vec<Value> {
     if let Some(effort) = &config.reasoning_effort {
         configured["reasoning_effort"] = json!(effort);
     }
-    vec![configured, json!({ "type": "mcp_startup_complete", "ready": [], "failed": [], "cancelled": [] })]
+    let started = json!({ "type": "mcp_startup_complete", "ready": [], "failed": [], "cancelled": [] });
+    let mut messages = vec![configured, started];
+    if !ignored.is_empty() {
+        let keys: Vec<String> = ignored.iter().map(|key| openoxide_core::visible_text(key)).collect();
+        let message = format!(
+            "config: these keys are not read here and have no effect: {}; the operator's configuration has what goes beyond a call",
+            keys.join(", ")
+        );
+        messages.push(json!({ "type": "warning", "message": message }));
+    }
+    messages
 }
 
 /// What commands may touch, in Codex's words.

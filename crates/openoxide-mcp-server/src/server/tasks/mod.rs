@@ -1,8 +1,8 @@
-//! Tasks of the extension `io.modelcontextprotocol/tasks`: turns whose callers were answered with a handle.
+//! Tasks of the extension `io.modelcontextprotocol/tasks`: work whose callers were answered with a handle.
 //!
-//! A task is a small file that names its thread and turn, there before its creator is answered, so that it can be asked for
-//! after a restart and on any connection of its principal. How it stands is read off the thread; once the turn is over the
-//! file holds the result. `call::follow` sees to that.
+//! A task is a small file that names its work, there before its creator is answered, so that it can be asked for after a
+//! restart and on any connection of its principal. How it stands is the backend's to say; once the work is over the file
+//! holds the result. `call::follow` sees to that.
 
 mod record;
 
@@ -11,14 +11,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use openoxide_core::{CoreError, Interruption, Op, Thread, ThreadId, ThreadManager, TurnId};
+use openoxide_core::Interruption;
+use openoxide_mcp_protocol::request_state::WorkName;
 use openoxide_mcp_protocol::tasks::{TaskState, TaskStatus};
-use openoxide_mcp_protocol::{CallStatus, Era, RequestId, WireError, meta_keys, notification};
+use openoxide_mcp_protocol::{Era, RequestId, WireError, complete, meta_keys, notification};
 use serde_json::{Value, json};
 
 use record::Record;
 
-use crate::convert::{output, question};
+use crate::backend::{Backend, Outcome, Standing, Work};
 use crate::principal::Principal;
 use openoxide_rpc::Outgoing;
 use openoxide_rpc::lock;
@@ -34,8 +35,8 @@ const SWEEP: Duration = Duration::from_secs(3600);
 
 /// The tasks of a server.
 pub(crate) struct Tasks {
-    /// Has the threads that they are about.
-    manager: Arc<ThreadManager>,
+    /// Has the work that they are about.
+    backend: Arc<dyn Backend>,
     /// Where they are kept; none keeps them in memory alone.
     directory: Option<PathBuf>,
     inner: Mutex<Inner>,
@@ -43,7 +44,7 @@ pub(crate) struct Tasks {
 
 #[derive(Default)]
 struct Inner {
-    /// Tasks whose turn is not over, and all of them where there is no directory.
+    /// Tasks whose work is not over, and all of them where there is no directory.
     open: HashMap<String, Arc<Task>>,
     swept: Option<Instant>,
 }
@@ -72,19 +73,18 @@ struct Watcher {
 
 impl Tasks {
     /// Tasks that are kept in `directory`.
-    pub(crate) fn new(manager: Arc<ThreadManager>, directory: Option<PathBuf>) -> Self {
-        Self { manager, directory, inner: Mutex::default() }
+    pub(crate) fn new(backend: Arc<dyn Backend>, directory: Option<PathBuf>) -> Self {
+        Self { backend, directory, inner: Mutex::default() }
     }
 
-    /// Makes a task for a turn and writes it down.
+    /// Makes a task for work and writes it down.
     pub(crate) fn create(
         &self,
         principal: &Principal,
-        thread: ThreadId,
-        turn: TurnId,
+        work: WorkName,
         can_be_asked: bool,
     ) -> std::io::Result<Arc<Task>> {
-        let record = Record::new(&principal.to_string(), thread, turn, can_be_asked);
+        let record = Record::new(&principal.to_string(), work, can_be_asked);
         if let Some(directory) = &self.directory {
             record.write(directory)?;
         }
@@ -140,6 +140,11 @@ impl Tasks {
         Ok(task)
     }
 
+    /// A task as far as its record tells.
+    fn shown(&self, record: &Record) -> TaskState {
+        record.shown(self.backend.work_meta(&record.work), TTL, POLL)
+    }
+
     fn forget(&self, task: &Task) {
         if self.directory.is_some() {
             let id = lock(&task.state).record.task_id.clone();
@@ -158,10 +163,6 @@ impl Task {
         lock(&self.state).record.is_over()
     }
 
-    pub(crate) fn can_be_asked(&self) -> bool {
-        lock(&self.state).record.can_be_asked
-    }
-
     /// Its id.
     pub(crate) fn id(&self) -> String {
         lock(&self.state).record.task_id.clone()
@@ -174,75 +175,68 @@ impl Task {
         if state.watchers.is_empty() { state.asked.elapsed() } else { Duration::ZERO }
     }
 
-    /// The work behind it, where that is in memory.
-    pub(crate) fn thread_in_memory(&self, tasks: &Tasks) -> Option<Arc<Thread>> {
-        let thread = lock(&self.state).record.thread_id;
-        tasks.manager.in_memory(thread)
+    /// The work behind it, where this process has it.
+    pub(crate) fn work(&self, tasks: &Tasks) -> Option<Arc<dyn Work>> {
+        let name = lock(&self.state).record.work.clone();
+        tasks.backend.work(&name)
     }
 
-    /// How it stands. Blocks on the disk where its thread has to be read.
+    /// It as its creator is told of it.
+    pub(crate) fn created(&self, tasks: &Tasks) -> Value {
+        tasks.shown(&lock(&self.state).record).created()
+    }
+
+    /// How it stands. Blocks on the disk where its work has to be read.
     pub(crate) fn state(&self, tasks: &Tasks) -> TaskState {
-        let (thread_id, turn, is_over, can_be_asked, mut shown) = {
+        let (work, can_be_asked, mut shown) = {
             let state = lock(&self.state);
-            let record = &state.record;
-            let mut shown = record.shown(TTL, POLL);
-            shown.status_message.clone_from(&state.message);
-            (record.thread_id, record.turn_id, record.is_over(), record.can_be_asked, shown)
-        };
-        if is_over {
-            return shown;
-        }
-        let thread = match tasks.manager.get_or_load(thread_id) {
-            Ok(thread) => thread,
-            Err(CoreError::ThreadBusy { .. }) => {
-                shown.status_message = Some("another process works on it".to_owned());
+            let mut shown = tasks.shown(&state.record);
+            if state.record.is_over() {
                 return shown;
             }
-            Err(error) => return self.end(tasks, lost(thread_id, &error.to_string())),
+            shown.status_message.clone_from(&state.message);
+            (state.record.work.clone(), state.record.can_be_asked, shown)
         };
-        if let Some(result) = thread.result_of(turn) {
-            return self.end(tasks, output::ended(Era::Modern, &thread, &result));
+        match tasks.backend.standing(&work) {
+            Standing::Over(outcome) => self.end(tasks, outcome),
+            Standing::Working { message, questions } => {
+                if message.is_some() {
+                    shown.status_message = message;
+                }
+                if can_be_asked {
+                    shown.ask(questions);
+                }
+                shown
+            }
         }
-        let now = thread.attach().snapshot;
-        if now.running != Some(turn) && !now.queued.contains(&turn) {
-            // It may have ended in between.
-            return match thread.result_of(turn) {
-                Some(result) => self.end(tasks, output::ended(Era::Modern, &thread, &result)),
-                None => self.end(tasks, lost(thread_id, "the program ended before the turn did")),
-            };
-        }
-        if can_be_asked {
-            let asked = now.pending.iter().filter(|request| request.turn_id == turn);
-            shown.ask(asked.map(|request| (request.id.to_string(), question::to_wire(request))));
-        }
-        shown
     }
 
-    /// Notes the result of its turn, unless it was over before.
-    pub(crate) fn end(&self, tasks: &Tasks, result: Value) -> TaskState {
-        self.settle(tasks, |record| record.result = Some(result))
+    /// Notes the outcome of its work, unless it was over before.
+    pub(crate) fn end(&self, tasks: &Tasks, outcome: Outcome) -> TaskState {
+        let outcome = outcome.map(|result| complete(Era::Modern, result));
+        self.settle(tasks, |record| match outcome {
+            Ok(result) => record.result = Some(result),
+            Err(error) => record.error = Some(error),
+        })
     }
 
-    /// Cancels it, and ends its turn.
+    /// Cancels it, and ends its work.
     pub(crate) fn cancel(&self, tasks: &Tasks) {
         self.settle(tasks, |record| record.cancelled = true);
-        let turn = lock(&self.state).record.turn_id;
-        if let Some(thread) = self.thread_in_memory(tasks)
-            && let Err(error) = thread.submit(Op::Interrupt { turn_id: Some(turn), why: Interruption::Cancelled })
-        {
-            tracing::debug!(%error, "the turn of a cancelled task was not there to interrupt");
+        if let Some(work) = self.work(tasks) {
+            work.interrupt(Interruption::Cancelled);
         }
     }
 
     fn settle(&self, tasks: &Tasks, end: impl FnOnce(&mut Record)) -> TaskState {
         let mut state = lock(&self.state);
         if state.record.is_over() {
-            return state.record.shown(TTL, POLL);
+            return tasks.shown(&state.record);
         }
         end(&mut state.record);
         state.record.touch();
         state.message = None;
-        let shown = state.record.shown(TTL, POLL);
+        let shown = tasks.shown(&state.record);
         let written = self.directory.as_ref().map_or(Ok(()), |directory| state.record.write(directory));
         state.tell(&shown);
         drop(state);
@@ -317,12 +311,4 @@ impl Watcher {
             }
         }
     }
-}
-
-/// The result of a turn of which nothing is left but what its thread has.
-fn lost(thread: ThreadId, why: &str) -> Value {
-    let message = format!(
-        "The turn was interrupted: {why}. What it did until then stands. Continue the thread with openoxide-reply"
-    );
-    output::failed_on(Era::Modern, thread.to_string(), CallStatus::Interrupted, &message)
 }

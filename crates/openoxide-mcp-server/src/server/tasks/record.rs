@@ -6,7 +6,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use openoxide_core::{ThreadId, TurnId};
+use openoxide_mcp_protocol::WireError;
+use openoxide_mcp_protocol::request_state::WorkName;
 use openoxide_mcp_protocol::tasks::{TaskState, TaskStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,8 +28,9 @@ pub(super) struct Record {
     pub(super) task_id: String,
     /// Whose it is.
     pub(super) principal: String,
-    pub(super) thread_id: ThreadId,
-    pub(super) turn_id: TurnId,
+    /// What finds the work behind it.
+    #[serde(flatten)]
+    pub(super) work: WorkName,
     /// Milliseconds of the Unix epoch.
     pub(super) created_ms: u64,
     updated_ms: u64,
@@ -39,6 +41,9 @@ pub(super) struct Record {
     /// What the call would have answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) result: Option<Value>,
+    /// The error that it would have been answered with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<WireError>,
 }
 
 fn timestamp(ms: u64) -> String {
@@ -53,19 +58,19 @@ fn file(directory: &Path, id: &str) -> PathBuf {
 
 impl Record {
     /// A task that begins now.
-    pub(super) fn new(principal: &str, thread_id: ThreadId, turn_id: TurnId, can_be_asked: bool) -> Self {
+    pub(super) fn new(principal: &str, work: WorkName, can_be_asked: bool) -> Self {
         let now = unix_ms();
         Self {
             format: FORMAT,
             task_id: random::id(),
             principal: principal.to_owned(),
-            thread_id,
-            turn_id,
+            work,
             created_ms: now,
             updated_ms: now,
             can_be_asked,
             cancelled: false,
             result: None,
+            error: None,
         }
     }
 
@@ -76,7 +81,7 @@ impl Record {
 
     /// Whether it has a result or was cancelled.
     pub(super) fn is_over(&self) -> bool {
-        self.cancelled || self.result.is_some()
+        self.cancelled || self.result.is_some() || self.error.is_some()
     }
 
     /// Whether its time is over.
@@ -84,17 +89,16 @@ impl Record {
         u128::from(unix_ms().saturating_sub(self.created_ms)) > ttl.as_millis()
     }
 
-    /// It as the wire shows it, as far as the record alone tells.
-    pub(super) fn shown(&self, ttl: Duration, poll: Duration) -> TaskState {
+    /// It as the wire shows it, as far as the record alone tells, with what is said of its work.
+    pub(super) fn shown(&self, work: Option<Value>, ttl: Duration, poll: Duration) -> TaskState {
         let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let (thread, turn) = (self.thread_id.to_string(), self.turn_id.to_string());
-        let mut shown =
-            TaskState::new(self.task_id.clone(), &thread, &turn, timestamp(self.created_ms), ms(ttl), ms(poll));
+        let mut shown = TaskState::new(self.task_id.clone(), work, timestamp(self.created_ms), ms(ttl), ms(poll));
         shown.last_updated_at = timestamp(self.updated_ms);
-        match &self.result {
-            Some(result) => (shown.status, shown.result) = (TaskStatus::Completed, Some(result.clone())),
-            None if self.cancelled => shown.status = TaskStatus::Cancelled,
-            None => {}
+        match (&self.result, &self.error) {
+            (Some(result), _) => (shown.status, shown.result) = (TaskStatus::Completed, Some(result.clone())),
+            (None, Some(error)) => (shown.status, shown.error) = (TaskStatus::Failed, Some(error.clone())),
+            (None, None) if self.cancelled => shown.status = TaskStatus::Cancelled,
+            (None, None) => {}
         }
         shown
     }
@@ -138,11 +142,15 @@ mod tests {
 
     use super::*;
 
+    fn work() -> WorkName {
+        WorkName::from_iter([("turn_id".to_owned(), Value::from("t"))])
+    }
+
     #[test]
     fn a_task_is_read_as_it_was_written_and_by_nobody_else() {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("tasks");
-        let mut record = Record::new("local", ThreadId::new(), TurnId::new(), true);
+        let mut record = Record::new("local", work(), true);
         record.write(&directory).unwrap();
         assert_eq!(Record::read(&directory, &record.task_id), Some(record.clone()));
         record.result = Some(serde_json::json!({ "isError": false }));
@@ -158,7 +166,7 @@ mod tests {
     #[test]
     fn what_is_over_is_swept() {
         let home = tempfile::tempdir().unwrap();
-        let record = Record::new("local", ThreadId::new(), TurnId::new(), true);
+        let record = Record::new("local", work(), true);
         record.write(home.path()).unwrap();
         sweep(home.path(), Duration::from_secs(60));
         assert!(Record::read(home.path(), &record.task_id).is_some() && !record.is_expired(Duration::from_secs(60)));

@@ -1,13 +1,9 @@
-//! How Streamable HTTP is served: the limits of a listener, and which addresses it may take.
+//! How Streamable HTTP is served: the limits of a listener, and whom it lets in.
 
-use std::collections::HashSet;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use openoxide_core::DEFAULT_SHARE_PERCENT;
-
-use super::authority::Origin;
-use super::token::Token;
+use openoxide_rpc::listeners::{GuardConfig, Hints, Origin, Token, callers};
 
 /// How the listener is kept.
 #[derive(Debug, Clone)]
@@ -70,36 +66,23 @@ impl HttpConfig {
     /// How many callers are told apart.
     #[must_use]
     pub fn principals(&self) -> usize {
-        self.tokens.iter().map(Token::name).collect::<HashSet<_>>().len().max(1)
+        callers(&self.tokens)
     }
-}
 
-/// Whether only this machine reaches an address.
-pub(super) fn is_loopback(address: SocketAddr) -> bool {
-    address.ip().to_canonical().is_loopback()
-}
-
-/// Anyone who can reach the port can run commands, so that the network needs a token, and so does a system that does not tell
-/// whose the other end of a connection is.
-pub(super) fn check_address(address: SocketAddr, config: &HttpConfig) -> std::io::Result<()> {
-    if !config.tokens.is_empty() {
-        return Ok(());
+    /// Whom the listener lets in. Pages of the loopback are let in: an inspector is one.
+    pub(super) fn guard(&self) -> GuardConfig {
+        GuardConfig {
+            tokens: self.tokens.clone(),
+            allowed_hosts: self.allowed_hosts.clone(),
+            allowed_origins: self.allowed_origins.clone(),
+            allow_loopback_pages: true,
+            requests_per_second: self.requests_per_second,
+            failures_per_second: None,
+            hints: Hints {
+                allow_host: "--allow-host",
+                allow_origin: "--allow-origin",
+                token: "--token-file or --token-env",
+            },
+        }
     }
-    if is_loopback(address) {
-        return match cfg!(target_os = "linux") {
-            true => Ok(()),
-            false => Err(std::io::Error::new(
-                std::io::ErrorKind::InvalidInput,
-                "this system does not tell which user connects, and there is no token; give one with --token-file or \
-                 --token-env",
-            )),
-        };
-    }
-    Err(std::io::Error::new(
-        std::io::ErrorKind::InvalidInput,
-        format!(
-            "{address} can be reached from other machines and there is no token; give one with --token-file or \
-             --token-env, or listen on 127.0.0.1"
-        ),
-    ))
 }

@@ -6,13 +6,13 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use openoxide_mcp_protocol::{Message, WireError};
 
-use super::connections::Connection;
 use super::sessions::LegacySession;
 use super::stream::{Sending, event_stream, respond};
 use super::{HttpState, headers, not_allowed, refusal};
 use crate::principal::Principal;
 use openoxide_rpc::Outgoing;
 use openoxide_rpc::Responders;
+use openoxide_rpc::listeners::Accepted;
 use openoxide_rpc::lock;
 
 const SESSION_ID: &str = "mcp-session-id";
@@ -20,7 +20,7 @@ const SESSION_ID: &str = "mcp-session-id";
 /// Answers a POST.
 pub(super) async fn answer_post(
     state: &Arc<HttpState>,
-    connection: &Arc<Connection>,
+    connection: &Arc<Accepted>,
     principal: Principal,
     headers: &HeaderMap,
     message: Message,
@@ -41,7 +41,7 @@ pub(super) async fn answer_post(
     Ok(answer(&session, connection, message).await)
 }
 
-async fn answer(session: &Arc<LegacySession>, connection: &Arc<Connection>, message: Message) -> Response {
+async fn answer(session: &Arc<LegacySession>, connection: &Arc<Accepted>, message: Message) -> Response {
     let is_ping = matches!(&message, Message::Request(request) if request.method == "ping");
     // A client that does not read its answers is not served any further, but it may ask whether anybody is there.
     let room = if is_ping { None } else { Some(session.unread().room_to_admit().await) };
@@ -53,7 +53,7 @@ async fn answer(session: &Arc<LegacySession>, connection: &Arc<Connection>, mess
 
 async fn begin(
     state: &Arc<HttpState>,
-    connection: &Arc<Connection>,
+    connection: &Arc<Accepted>,
     principal: Principal,
     message: Message,
 ) -> Result<Response, Response> {
@@ -101,7 +101,7 @@ fn is_modern(headers: &HeaderMap) -> bool {
 /// Answers a GET: the stream of what belongs to no request, or one that broke off.
 pub(super) fn answer_get(
     state: &Arc<HttpState>,
-    connection: &Arc<Connection>,
+    connection: &Arc<Accepted>,
     principal: &Principal,
     headers: &HeaderMap,
 ) -> Response {

@@ -3,25 +3,20 @@
 //!
 //! A modern request is a connection of its own, and closing its response cancels it. A legacy client has a session, and
 //! what belongs to a call goes on the stream of that call, which can be taken up again with `Last-Event-ID`. Who may come in
-//! is in [`guard`], what headers must say in [`headers`], how lines become a response in [`stream`]. Connections come from
-//! [`listener`] and count in [`connections`].
+//! is for the guard of [`openoxide_rpc::listeners`] to say, where connections come from and are counted; what headers must say is in
+//! [`headers`], and how lines become a response in [`stream`].
 
-mod authority;
 mod body;
 mod config;
-mod connections;
-mod guard;
 mod headers;
 mod legacy;
-mod listener;
 mod modern;
 mod params;
-mod peer;
+mod places;
 mod refusal;
 mod sessions;
 mod state;
 mod stream;
-mod token;
 mod unread;
 
 use std::sync::Arc;
@@ -40,23 +35,20 @@ use openoxide_mcp_protocol::{EnvelopeError, Message, WireError};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-pub use authority::{Authority, Origin};
 use body::Bodies;
 pub use config::HttpConfig;
-use config::{check_address, is_loopback};
-use connections::{Connection, Connections};
-use guard::Guard;
 use headers::Wire;
-use listener::Listener;
-use peer::PeerUsers;
+use openoxide_rpc::listeners::{Accepted, Connections, Guard, HttpListener, PeerUsers, Place, Refusal};
+pub use openoxide_rpc::listeners::{Authority, Origin, Token};
+use places::SharedPlaces;
 use refusal::{not_allowed, refusal, refusal_of};
 use sessions::Sessions;
 use state::HttpState;
-pub use token::Token;
 use unread::EachUnread;
 
 use crate::principal::Principal;
 use crate::service::Service;
+use openoxide_rpc::Header;
 use openoxide_rpc::lines::MAX_LINE;
 
 /// From the end of all turns until connections are cut.
@@ -78,21 +70,26 @@ pub async fn serve_http(
     stop: impl Future<Output = ()> + Send,
 ) -> std::io::Result<()> {
     let address = listener.local_addr()?;
-    check_address(address, &config)?;
+    let guard = Guard::new(config.guard(), Place::Address(address))?;
+    let users = guard.asks_for_users().then(PeerUsers::open);
     let (stopping, is_stopping) = watch::channel(false);
     let callers = config.principals();
     let share = |limit| share_of(limit, config.share_percent, callers);
     let places = Shares::new(config.max_sessions, share(config.max_sessions), callers);
     let sessions = Arc::new(Sessions::new(places, config.idle_session));
     let authenticated = Shares::new(config.max_connections, share(config.max_connections), callers);
-    let connections = Connections::new(config.max_unauthenticated, config.max_unauthenticated_per_peer, authenticated);
+    let connections = Connections::new(
+        config.max_unauthenticated,
+        config.max_unauthenticated_per_peer,
+        Arc::new(SharedPlaces(authenticated)),
+    );
     // One body of full length always fits beside what is kept for the others, which is half at most.
     let max_body_bytes = config.max_body_bytes.max(2 * MAX_LINE);
     let held = Shares::new(max_body_bytes, share(max_body_bytes).max(MAX_LINE), callers);
     let unread = Arc::new(EachUnread::new(config.max_unread_bytes, config.write_timeout));
     let state = Arc::new(HttpState {
         service: Arc::clone(&service),
-        guard: Guard::new(&config, address),
+        guard,
         bodies: Bodies { patience: config.body_timeout, held },
         sessions: Arc::clone(&sessions),
         unread: Arc::clone(&unread),
@@ -104,12 +101,12 @@ pub async fn serve_http(
         .route("/readyz", get(readiness))
         .with_state(state);
     let mut tidied = tokio::time::interval(TIDY);
-    let listener = Listener {
-        socket: listener,
+    let listener = HttpListener {
+        socket: listener.into(),
         router,
         connections,
         head_timeout: config.head_timeout,
-        users: config.tokens.is_empty().then(PeerUsers::open),
+        users,
         stopping: is_stopping,
     };
     let mut serving = tokio::spawn(listener.serve());
@@ -143,18 +140,22 @@ async fn readiness(State(state): State<Arc<HttpState>>) -> (StatusCode, &'static
 }
 
 /// Lets a request in and counts its connection for its caller, or says why not.
-fn admit(state: &HttpState, connection: &Connection, parts: &Parts) -> Result<Principal, Box<Response>> {
+fn admit(state: &HttpState, connection: &Accepted, parts: &Parts) -> Result<Principal, Box<Response>> {
     headers::check_once(&parts.headers)?;
-    let principal = state.guard.admit(parts, connection.user())?;
-    connection.authenticate(&principal).map_err(guard::too_many_connections)?;
-    Ok(principal)
+    let caller = state.guard.admit(parts, connection.user(), connection.source()).map_err(|why| refused(&why))?;
+    connection.authenticate(&caller).map_err(|bound| refused(&Refusal::too_many_connections(&bound)))?;
+    Ok(caller.into())
 }
 
 async fn take_options(State(state): State<Arc<HttpState>>, parts: Parts) -> Response {
     match state.guard.check_place(&parts) {
         Ok(()) => allow_origin(&state, StatusCode::NO_CONTENT.into_response(), &parts),
-        Err(refused) => *refused,
+        Err(why) => *refused(&why),
     }
+}
+
+fn refused(why: &Refusal) -> Box<Response> {
+    Box::new(why.to_response(Header::Present))
 }
 
 /// Lets the pages of an origin that was let in read the answer (CORS).
@@ -177,7 +178,7 @@ fn allow_origin(state: &HttpState, mut response: Response, request: &Parts) -> R
 
 async fn take_post(
     State(state): State<Arc<HttpState>>,
-    Extension(connection): Extension<Arc<Connection>>,
+    Extension(connection): Extension<Arc<Accepted>>,
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
@@ -189,7 +190,7 @@ async fn take_post(
 
 async fn answer_post(
     state: &Arc<HttpState>,
-    connection: &Arc<Connection>,
+    connection: &Arc<Accepted>,
     parts: &Parts,
     body: Body,
 ) -> Result<Response, Response> {
@@ -223,7 +224,7 @@ async fn parse(body: Bytes) -> Result<Message, EnvelopeError> {
 
 async fn take_get(
     State(state): State<Arc<HttpState>>,
-    Extension(connection): Extension<Arc<Connection>>,
+    Extension(connection): Extension<Arc<Accepted>>,
     parts: Parts,
 ) -> Response {
     let response = match admit(&state, &connection, &parts) {
@@ -235,7 +236,7 @@ async fn take_get(
 
 async fn take_delete(
     State(state): State<Arc<HttpState>>,
-    Extension(connection): Extension<Arc<Connection>>,
+    Extension(connection): Extension<Arc<Accepted>>,
     parts: Parts,
 ) -> Response {
     let response = match admit(&state, &connection, &parts) {

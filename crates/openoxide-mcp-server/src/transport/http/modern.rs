@@ -6,13 +6,13 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use openoxide_mcp_protocol::{Message, RequestId, WireError};
 
-use super::connections::Connection;
 use super::stream::{EventStream, OnStop, Sending, respond};
 use super::{HttpState, refusal};
 use crate::principal::Principal;
 use crate::service::Session;
 use openoxide_rpc::Outgoing;
 use openoxide_rpc::Responders;
+use openoxide_rpc::listeners::Accepted;
 use openoxide_rpc::lock;
 
 /// Cancels a request unless it is answered.
@@ -30,7 +30,7 @@ impl Drop for CancelOnDrop {
 /// Answers a message.
 pub(super) async fn answer(
     state: &Arc<HttpState>,
-    connection: &Arc<Connection>,
+    connection: &Arc<Accepted>,
     principal: Principal,
     message: Message,
 ) -> Result<Response, Response> {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use openoxide_rpc::listeners::Guard;
 use tokio::sync::watch;
 
 use super::body::Bodies;
-use super::guard::Guard;
 use super::sessions::Sessions;
 use super::unread::EachUnread;
 use crate::service::Service;

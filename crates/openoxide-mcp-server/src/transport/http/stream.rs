@@ -12,8 +12,8 @@ use futures_util::{StreamExt as _, stream};
 use openoxide_mcp_protocol::code;
 use tokio::sync::watch;
 
-use super::connections::Connection;
-use openoxide_rpc::{Charge, Outgoing, Reader, lock};
+use openoxide_rpc::listeners::Accepted;
+use openoxide_rpc::{Charge, Outgoing, Reader, Taken, lock};
 
 /// How long an answer may take and still come as plain JSON.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -36,7 +36,7 @@ pub(super) struct EventStream {
     /// Held by the task that waits for the next lines.
     pump: tokio::sync::Mutex<()>,
     /// Where the latest response with its events goes.
-    over: Mutex<Weak<Connection>>,
+    over: Mutex<Weak<Accepted>>,
 }
 
 /// One line, and its number.
@@ -44,6 +44,8 @@ pub(super) struct EventStream {
 struct Event {
     number: u64,
     line: Bytes,
+    /// The code of the error that it answers with.
+    error: Option<i32>,
     /// Until it was sent.
     charge: Option<Arc<Charge>>,
 }
@@ -138,12 +140,12 @@ impl EventStream {
             let next = self.out.next_line().await;
             let mut log = self.log();
             match next {
-                Some((mut line, charge)) => {
+                Some(Taken { bytes: mut line, error, charge }) => {
                     line.truncate(line.trim_ascii_end().len());
                     log.last += 1;
                     log.bytes += line.len();
                     let (number, charge) = (log.last, charge.map(Arc::new));
-                    log.events.push_back(Event { number, line: line.into(), charge });
+                    log.events.push_back(Event { number, line: line.into(), error, charge });
                 }
                 None => log.is_over = true,
             }
@@ -210,7 +212,7 @@ impl Reader for EventStream {
 pub(super) struct Sending {
     pub(super) events: Arc<EventStream>,
     /// The connection it goes over.
-    pub(super) over: Weak<Connection>,
+    pub(super) over: Weak<Accepted>,
     /// The event that was received last.
     pub(super) from: u64,
     /// Whether events carry ids, by which they can be asked for again.
@@ -227,7 +229,7 @@ pub(super) struct Sending {
 
 impl Sending {
     /// What follows event `from`, with ids, until its stream ends.
-    pub(super) fn resumable(events: Arc<EventStream>, from: u64, over: &Arc<Connection>) -> Self {
+    pub(super) fn resumable(events: Arc<EventStream>, from: u64, over: &Arc<Accepted>) -> Self {
         Self { over: Arc::downgrade(over), ..Self::anywhere(events, from) }
     }
 
@@ -265,13 +267,13 @@ impl OnStop {
 /// Answers a request with what its stream brings.
 pub(super) async fn respond(sending: Sending) -> Response {
     match sending.events.sole_answer().await {
-        Some(Event { line, charge, .. }) => {
+        Some(Event { line, error, charge, .. }) => {
             lock(&sending.events.over).clone_from(&sending.over);
             let headers = [
                 (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
                 (header::CONTENT_LENGTH, line.len().into()),
             ];
-            let status = status_of(&line);
+            let status = status_of(error);
             // The events are there until the last piece has gone, so that the answer can be given up.
             let pieces = stream::iter(pieces(&line, charge.as_ref())).map(move |piece| {
                 let _events = &sending.events;
@@ -293,18 +295,9 @@ fn pieces(line: &Bytes, charge: Option<&Arc<Charge>>) -> VecDeque<Bytes> {
     (0..count).map(piece).collect()
 }
 
-/// The status of an answer that is an error of the protocol (MCP 2026-07-28 "Protocol Version Header" and on).
-fn status_of(line: &[u8]) -> StatusCode {
-    #[derive(serde::Deserialize)]
-    struct Answer {
-        error: Option<Error>,
-    }
-    #[derive(serde::Deserialize)]
-    struct Error {
-        code: i32,
-    }
-    let error = serde_json::from_slice::<Answer>(line).ok().and_then(|answer| answer.error);
-    match error.map(|error| error.code) {
+/// The status of an answer that is an error of the protocol, by its code (MCP 2026-07-28 "Protocol Version Header" and on).
+fn status_of(error: Option<i32>) -> StatusCode {
+    match error {
         Some(code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
         Some(
             code::PARSE_ERROR
@@ -352,7 +345,7 @@ async fn next_frame(sending: &mut Sending) -> Option<VecDeque<Bytes>> {
     tokio::select! {
         biased;
         event = events.after(*from) => {
-            let Event { number, line, charge } = event?;
+            let Event { number, line, charge, .. } = event?;
             *from = number;
             events.sent(number);
             let id = if *numbered { format!("id: {}-{number}\n", events.name()) } else { String::new() };
@@ -385,7 +378,7 @@ fn frame(id: &str, line: &Bytes, charge: Option<&Arc<Charge>>) -> VecDeque<Bytes
 #[cfg(test)]
 mod tests {
     use super::*;
-    use openoxide_rpc::Unread;
+    use openoxide_rpc::{RequestId, Responder, Responders, RpcError, Unread};
 
     fn sending(events: &Arc<EventStream>, from: u64) -> Sending {
         Sending::anywhere(Arc::clone(events), from)
@@ -402,15 +395,19 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_alone_is_json_and_its_error_a_status() {
-        for (line, expected) in [
-            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, 200),
-            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":""}}"#, 404),
-            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":""}}"#, 400),
-            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":""}}"#, 200),
+        for (error, line, expected) in [
+            (None, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, 200),
+            (Some(-32601), r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":""}}"#, 404),
+            (Some(-32021), r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":""}}"#, 400),
+            (Some(-32602), r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":""}}"#, 200),
         ] {
             let out = Outgoing::for_one_answer(&unread());
             let events = EventStream::new("s".into(), Arc::clone(&out), 0);
-            out.answer(format!("{line}\n").into_bytes(), None);
+            let responder = Responder::new(RequestId::Number(1), Responders::line(Arc::clone(&out)));
+            match error {
+                Some(code) => responder.answer::<()>(Err(&RpcError::new(code, ""))),
+                None => responder.answer(Ok(&serde_json::json!({}))),
+            }
             let response = respond(sending(&events, 0)).await;
             assert_eq!(response.status().as_u16(), expected);
             assert_eq!(text(response).await, line);
@@ -422,7 +419,7 @@ mod tests {
         let out = Outgoing::for_one_answer(&unread());
         let events = EventStream::new("s".into(), Arc::clone(&out), 1024);
         out.push(b"{\"a\":1}\n".to_vec());
-        out.answer(b"{\"b\":2}\n".to_vec(), None);
+        out.answer(b"{\"b\":2}\n".to_vec(), None, None);
         let first = text(respond(sending(&events, 0)).await).await;
         let frame = |number: u32, line: &str| format!("id: s-{number}\nevent: message\ndata: {line}\n\n");
         assert_eq!(first, frame(1, "{\"a\":1}") + &frame(2, "{\"b\":2}"));
@@ -438,7 +435,7 @@ mod tests {
         for number in 0..100 {
             out.push(format!("{{\"n\":{number}}}\n").into_bytes());
         }
-        out.answer(b"{}\n".to_vec(), None);
+        out.answer(b"{}\n".to_vec(), None, None);
         let all = text(event_stream(sending(&events, 0))).await;
         assert_eq!(all.matches("data: ").count(), 101);
         assert!(events.log().events.len() <= 2 && events.log().bytes <= 10);
