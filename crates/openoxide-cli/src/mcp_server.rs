@@ -64,7 +64,7 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Compat {
     Codex,
     Native,

@@ -14,12 +14,3 @@ pub(crate) fn bytes<const N: usize>() -> [u8; N] {
 pub(crate) fn id() -> String {
     format!("{:0digits$x}", u128::from_ne_bytes(bytes()), digits = ID_DIGITS)
 }
-
-/// A random UUID (version 4).
-pub(crate) fn uuid() -> String {
-    let [mut high, mut low] = [u64::from_ne_bytes(bytes()), u64::from_ne_bytes(bytes())];
-    high = high & !0xf000 | 0x4000;
-    low = low & (u64::MAX >> 2) | 1 << 63;
-    let digits = format!("{high:016x}{low:016x}");
-    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
-}

@@ -129,6 +129,11 @@ impl Thread {
         self.core.config.provider.id()
     }
 
+    /// Tokens of all turns that have ended.
+    pub fn usage(&self) -> openoxide_llm::Usage {
+        lock(&self.state).usage
+    }
+
     /// The most tokens that its model reads at once.
     pub fn context_window(&self) -> u64 {
         self.core.config.provider.facts(&self.config.model).context_window

@@ -8,7 +8,7 @@ use std::time::Instant;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use openoxide_core::{
-    ApprovalAction, ApprovalRequest, Event, FileChange, ItemStatus, PlanStep, Thread, TurnItem, TurnItemKind,
+    ApprovalAction, ApprovalRequest, Event, FileChange, ItemStatus, PlanStep, Thread, TurnId, TurnItem, TurnItemKind,
     TurnResult, TurnStatus, Usage, quote_path,
 };
 use serde_json::{Value, json};
@@ -28,6 +28,8 @@ pub(crate) struct Events {
     /// The calls whose patches have begun: with the question about them, where there is one.
     patches: HashSet<String>,
     usage: Usage,
+    /// What the thread's earlier turns have used.
+    before: Usage,
     /// What was told of tokens last: Codex told it when the tools that the response called were through.
     held: Option<Value>,
     began: Option<Instant>,
@@ -67,6 +69,7 @@ impl Events {
         match event {
             Event::TurnStarted { .. } => {
                 self.began = Some(Instant::now());
+                self.before = usage_before(thread, turn_id);
                 one(json!({
                     "type": "task_started", "turn_id": turn_id.to_string(), "started_at": unix_ms() / 1000,
                     "model_context_window": window(thread), "collaboration_mode_kind": "default",
@@ -103,17 +106,12 @@ impl Events {
                 messages
             }
             Event::Usage { usage, .. } => {
-                let last = Usage {
-                    input_tokens: usage.input_tokens.saturating_sub(self.usage.input_tokens),
-                    cached_input_tokens: usage.cached_input_tokens.saturating_sub(self.usage.cached_input_tokens),
-                    output_tokens: usage.output_tokens.saturating_sub(self.usage.output_tokens),
-                    reasoning_output_tokens: usage
-                        .reasoning_output_tokens
-                        .saturating_sub(self.usage.reasoning_output_tokens),
-                };
+                let last = minus(usage, &self.usage);
                 self.usage = *usage;
+                let mut total = self.before;
+                total += *usage;
                 let info = json!({
-                    "total_token_usage": tokens(usage), "last_token_usage": tokens(&last),
+                    "total_token_usage": tokens(&total), "last_token_usage": tokens(&last),
                     "model_context_window": window(thread),
                 });
                 self.held = Some(json!({ "type": "token_count", "info": info, "rate_limits": null }));
@@ -254,6 +252,22 @@ fn file_url(path: &Path) -> String {
         }
     }
     url
+}
+
+/// What the turns of a thread have used before one that may have ended already.
+fn usage_before(thread: &Thread, turn: TurnId) -> Usage {
+    // In this order: a turn that ends in between is not counted yet.
+    let ended = thread.usage();
+    thread.kept_result(turn).map_or(ended, |result| minus(&result.thread_usage, &result.usage))
+}
+
+fn minus(all: &Usage, part: &Usage) -> Usage {
+    Usage {
+        input_tokens: all.input_tokens.saturating_sub(part.input_tokens),
+        cached_input_tokens: all.cached_input_tokens.saturating_sub(part.cached_input_tokens),
+        output_tokens: all.output_tokens.saturating_sub(part.output_tokens),
+        reasoning_output_tokens: all.reasoning_output_tokens.saturating_sub(part.reasoning_output_tokens),
+    }
 }
 
 fn tokens(usage: &Usage) -> Value {
