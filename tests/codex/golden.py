@@ -18,6 +18,9 @@ from model import Model
 from scenarios import SCENARIOS
 from talk import Talk
 
+# How often Codex is asked again where something differs: it is not always like itself, and loses what a command said that
+# was over at once.
+AGAIN = 2
 LIST = pathlib.Path(__file__).with_name("differences.md")
 SETTINGS = """model = "gpt-5.4"
 model_provider = "scripted"
@@ -100,6 +103,18 @@ def entries():
     return rows
 
 
+def judged(name, found, listed):
+    """The entries that allow what was found, and what none allows."""
+    used, left = [], []
+    for difference in ((name, *difference) for difference in found):
+        allowing = next((entry for entry in listed if entry.allows(difference)), None)
+        if allowing:
+            used.append(allowing)
+        else:
+            left.append(difference)
+    return used, left
+
+
 def row(difference):
     cells = [cell if len(cell) <= 160 else cell[:150] + "*" for cell in difference]
     return "| " + " | ".join(f"`{cell}`" if cell else "" for cell in (cell.replace("|", "\\|") for cell in cells)) + " |  |"
@@ -119,17 +134,21 @@ def main():
         sys.exit(f"no such scenario; there are {', '.join(name for name, *_ in SCENARIOS)}")
 
     with ThreadPoolExecutor(4) as pool:
-        held = [(name, [pool.submit(side.hold, script, files, speak, options.keep) for side in sides])
-                for name, script, files, speak in chosen]
+        def hold(side, scenario):
+            _, script, files, speak = scenario
+            return pool.submit(side.hold, script, files, speak, options.keep)
+
+        held = [(scenario, [hold(side, scenario) for side in sides]) for scenario in chosen]
         listed, unlisted = entries(), []
-        for name, (theirs, ours) in held:
-            for difference in differences(theirs.result(), ours.result()):
-                difference = (name, *difference)
-                allowing = next((entry for entry in listed if entry.allows(difference)), None)
-                if allowing:
-                    allowing.used += 1
-                else:
-                    unlisted.append(difference)
+        for scenario, (theirs, ours) in held:
+            used, left = judged(scenario[0], differences(theirs.result(), ours.result()), listed)
+            for _ in range(AGAIN):
+                if left:
+                    again = judged(scenario[0], differences(hold(sides[0], scenario).result(), ours.result()), listed)
+                    used, left = min((used, left), again, key=lambda judgement: len(judgement[1]))
+            for entry in used:
+                entry.used += 1
+            unlisted += left
     for difference in unlisted:
         print(row(difference))
     unused = [entry for entry in listed if not entry.used] if not options.scenario else []

@@ -45,7 +45,7 @@ def defaults(talk):
     talk.tool("codex", {"prompt": "plain"})
 
 
-COMMANDS = ["cat notes.txt", "ls", "ls src", "printf 'out' && printf 'err' >&2", "false", "cd src && cat main.rs",
+COMMANDS = ["cat notes.txt", "ls", "ls src", "printf out", "false", "cd src && cat main.rs",
             "sed -n 1,2p notes.txt", "head -n 1 notes.txt", "grep -rn one src", "find . -name '*.rs'", "echo a | wc -l",
             "git --version >/dev/null"]
 

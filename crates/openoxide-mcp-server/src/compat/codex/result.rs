@@ -50,8 +50,9 @@ mod tests {
     #[test]
     fn a_result_has_the_two_fields_and_an_error_says_so() {
         let failed = CallResult::interrupted(ID.to_owned(), "it was interrupted");
+        let texts = ["it was interrupted".to_owned(), format!("threadId: {ID}")];
         let told = json!({
-            "content": [{ "type": "text", "text": "it was interrupted" }],
+            "content": texts.map(|text| json!({ "type": "text", "text": text })),
             "isError": true,
             "structuredContent": { "threadId": ID, "content": "it was interrupted" },
         });
@@ -72,5 +73,6 @@ mod tests {
         let no_id = CallResult::BadThreadId("thread_id is \"x\"".to_owned());
         let told = result(Era::Legacy, &no_id, Some("x"));
         assert_eq!(told["content"][0]["text"], "Failed to parse thread_id: thread_id is \"x\"");
+        assert_eq!(told.get("structuredContent"), None, "it names no thread");
     }
 }
