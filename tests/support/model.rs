@@ -50,6 +50,11 @@ impl Model {
         kept.iter().map(|request| request["input"].as_array().unwrap().clone()).collect()
     }
 
+    /// The requests so far, in order.
+    pub(crate) fn requests(&self) -> Vec<Value> {
+        self.kept.as_ref().expect("a model that keeps what it is sent").lock().unwrap().clone()
+    }
+
     /// What makes one server use it.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let url = format!("http://{}/v1", self.address);
