@@ -38,6 +38,7 @@ pub(crate) struct Config {
     model: Option<String>,
     model_provider: Option<String>,
     pub(crate) model_reasoning_effort: Option<String>,
+    pub(crate) model_reasoning_summary: Option<String>,
     pub(crate) model_context_window: Option<u64>,
     pub(crate) model_max_output_tokens: Option<u64>,
     pub(crate) model_auto_compact_token_limit: Option<u64>,

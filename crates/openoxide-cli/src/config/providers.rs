@@ -219,6 +219,7 @@ impl Config {
             }
         }
         config.reasoning_effort.clone_from(&self.model_reasoning_effort);
+        config.reasoning_summary.clone_from(&self.model_reasoning_summary);
         config.max_output_tokens = self.model_max_output_tokens;
         config.facts.context_window = self.model_context_window;
         config.facts.freeform = table.supports_freeform;

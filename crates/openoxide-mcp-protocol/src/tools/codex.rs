@@ -172,7 +172,7 @@ fn start(choices: &Choices, arguments: &RawValue) -> Result<ToolCall, ToolCallEr
     if let Some(fault) = overrides.fault() {
         return bad(format!("Failed to load Codex configuration from overrides: {fault}"));
     }
-    Ok(ToolCall::Start(OpenoxideParams {
+    Ok(ToolCall::Start(Box::new(OpenoxideParams {
         prompt: params.prompt,
         cwd: params.cwd,
         model: params.model.filter(|model| !model.is_empty()),
@@ -185,7 +185,7 @@ fn start(choices: &Choices, arguments: &RawValue) -> Result<ToolCall, ToolCallEr
         compact_prompt: params.compact_prompt.or_else(|| setting("compact_prompt")),
         config: Some(overrides),
         wait_seconds: None,
-    }))
+    })))
 }
 
 fn word_of<T: Word>(field: &str, given: &str, offered: &[T], all: &[T]) -> Result<T, ToolCallError> {

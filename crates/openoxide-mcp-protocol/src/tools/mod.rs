@@ -192,7 +192,7 @@ impl ConfigOverrides {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolCall {
     /// `openoxide`.
-    Start(OpenoxideParams),
+    Start(Box<OpenoxideParams>),
     /// `openoxide-reply`.
     Reply(ReplyParams),
     /// `openoxide-query`.
@@ -221,8 +221,8 @@ impl ToolCall {
     /// Keys of `config` that were given and are not read.
     pub fn ignored(&self) -> &[String] {
         match self {
-            Self::Start(OpenoxideParams { config: Some(config), .. }) => &config.ignored,
-            Self::Start(_) | Self::Reply(_) | Self::Query(_) => &[],
+            Self::Start(params) => params.config.as_ref().map_or(&[], |config| &config.ignored),
+            Self::Reply(_) | Self::Query(_) => &[],
         }
     }
 
@@ -256,7 +256,7 @@ impl ToolSet {
                 if let Some(fault) = params.config.as_ref().and_then(ConfigOverrides::fault) {
                     return bad(name, &fault);
                 }
-                Ok(ToolCall::Start(params))
+                Ok(ToolCall::Start(Box::new(params)))
             }
             REPLY => {
                 let params: ReplyParams = read(self, name, arguments)?;

@@ -197,7 +197,7 @@ impl PreparedCall for PreparedTurn {
                 Reply::Now(outcome) => Box::pin(std::future::ready(outcome)),
                 Reply::Later(outcome) => Box::pin(submit::unless_cancelled(Arc::clone(call), outcome)),
             },
-            ToolCall::Start(params) => Box::pin(async move { submit::start(&manager, &principal, params) }),
+            ToolCall::Start(params) => Box::pin(async move { submit::start(&manager, &principal, *params) }),
             ToolCall::Query(params) => Box::pin(submit::query_in_background(manager, principal, params)),
         };
         let call = Arc::clone(call);

@@ -427,6 +427,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_caller_says_of_reasoning_goes_before_the_configuration() {
+        let mut request = crate::remote::fixtures::request("gpt-5", &[], &[]);
+        let mut config = ProviderConfig::new("p", "http://x");
+        config.reasoning_effort = Some("high".into());
+        let sent = |request: &ModelRequest<'_>, config: &ProviderConfig| -> Value {
+            let body = encode(request, config, &crate::facts_of("gpt-5")).unwrap();
+            serde_json::from_slice::<Value>(&body).unwrap()["reasoning"].clone()
+        };
+        assert_eq!(sent(&request, &config), json!({ "effort": "high", "summary": "auto" }));
+        (request.reasoning.effort, request.reasoning.summary) = (Some("low"), Some("none"));
+        assert_eq!(sent(&request, &config), json!({ "effort": "low" }));
+    }
+
+    #[test]
     fn one_of_everything() {
         let (input, tools) = (crate::remote::fixtures::history(), crate::remote::fixtures::tools());
         let request = crate::remote::fixtures::request("gpt-5", &input, &tools);

@@ -57,6 +57,8 @@ fn bare_meta() -> SessionMeta {
         base_instructions: None,
         developer_instructions: None,
         compact_prompt: None,
+        reasoning_effort: None,
+        reasoning_summary: None,
         read_only_tools: false,
         forked_from: None,
         owner: None,
@@ -73,6 +75,8 @@ fn full_meta() -> SessionMeta {
         base_instructions: Some("base".into()),
         developer_instructions: Some("dev".into()),
         compact_prompt: Some("sum up".into()),
+        reasoning_effort: Some("high".into()),
+        reasoning_summary: Some("detailed".into()),
         read_only_tools: true,
         forked_from: Some(OTHER.parse().unwrap()),
         owner: Some("ann".into()),
@@ -168,7 +172,7 @@ fn lines() -> Vec<(RolloutItem, String)> {
         (
             SessionMeta(full_meta()),
             format!(
-                r#""session_meta","payload":{{"id":"{THREAD}","cwd":"\"/w/\\377 \\\"a\\\"\\n\"","version":"0.1.0","base_instructions":"base","developer_instructions":"dev","compact_prompt":"sum up","read_only_tools":true,"forked_from":"{OTHER}","owner":"ann","format":2,"overrides":{{"tool_output_token_limit":1,"project_doc_max_bytes":2,"max_turn_tokens":3,"max_turn_seconds":4,"max_steps":5}}}}"#
+                r#""session_meta","payload":{{"id":"{THREAD}","cwd":"\"/w/\\377 \\\"a\\\"\\n\"","version":"0.1.0","base_instructions":"base","developer_instructions":"dev","compact_prompt":"sum up","reasoning_effort":"high","reasoning_summary":"detailed","read_only_tools":true,"forked_from":"{OTHER}","owner":"ann","format":2,"overrides":{{"tool_output_token_limit":1,"project_doc_max_bytes":2,"max_turn_tokens":3,"max_turn_seconds":4,"max_steps":5}}}}"#
             ),
         ),
         (
