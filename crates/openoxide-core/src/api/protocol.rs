@@ -169,7 +169,7 @@ impl Event {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnItem {
-    /// Unique within the thread while it is in memory, rising.
+    /// Unique within the thread for as long as it lasts, also where it is loaded again, and rising.
     pub id: u64,
     /// What it is.
     #[serde(flatten)]
