@@ -12,7 +12,7 @@ import tempfile
 import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
-PAGE = HERE.parent.parent / "crates/openoxide-mcp-server/src/review/page.html"
+PAGE = HERE.parent.parent / "crates/openoxide-mcp-server/src/convert/review/page.html"
 # Stricter than what a host uses where a resource declares no domains, which allows images from its own origin.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 SECONDS = 90

@@ -31,7 +31,7 @@ pub fn supports_form_elicitation(capabilities: &ClientCapabilities) -> bool {
     capabilities.elicitation.as_ref().is_some_and(|e| e.form.is_some() || e.url.is_none())
 }
 
-/// What is known of whoever sent a request.
+/// What is known of the sender of a request.
 #[derive(Debug, Clone, Default)]
 pub struct ClientFacts {
     /// Whether it can be asked with a form.

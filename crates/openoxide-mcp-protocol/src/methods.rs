@@ -106,7 +106,7 @@ fn capabilities() -> ServerCapabilities {
     (resources.subscribe, resources.list_changed) = (Some(true), Some(true));
     capabilities.resources = Some(resources);
     capabilities.extensions = Some(ExtensionCapabilities::from([(UI_EXTENSION.to_owned(), Default::default())]));
-    // There are none, but whoever answers `prompts/list` must say so (MCP 2026-07-28, server/prompts "Capabilities").
+    // There are none, but a server that answers `prompts/list` must say so (MCP 2026-07-28, server/prompts "Capabilities").
     capabilities.prompts = Some(Default::default());
     capabilities
 }

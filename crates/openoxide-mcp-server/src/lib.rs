@@ -1,40 +1,45 @@
-//! Turns MCP messages into visits to core threads.
+//! Serves MCP: its methods in both eras, Streamable HTTP, tasks, and the tools that Codex had.
 //!
 //! Four kinds of task: the reader takes lines from stdin, the processor routes them, a runner serves each `tools/call`,
 //! and the writer is the only one that touches stdout. [`serve`] starts them over any pair of byte streams, so that
 //! stdio and the in-memory duplex of the tests are the same server. [`serve_http`] brings the same processor the messages of
 //! any number of clients.
+//!
+//! # Floors
+//!
+//! A module uses those below it and none above it; `cargo xtask layers` judges that.
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | `transport` | bytes to messages: the standard streams, Streamable HTTP |
+//! | `dispatch` | the processor and the one table of methods |
+//! | `methods` | one file per family of methods: parse and answer together |
+//! | `call` | a `tools/call`: it begins, gets to its turn, and its runner reports, asks and answers |
+//! | `connection` | one client: what was agreed, its open calls, the questions put to it, its subscriptions |
+//! | `server` | what every connection shares: the threads, who is attached to them, tasks, the end |
+//! | `compat` | the shapes of Codex, made from what core says, and what is known of hosts |
+//! | `convert` | core's types to wire types and back, and nothing else |
+//!
+//! The processor is not in `connection` because methods and calls use their connection, and the processor uses them. At the
+//! root is what belongs to no floor because all may use it: `service`, which is how a transport sees what it serves,
+//! `principal`, `clock` and `random`.
 
-mod admission;
 mod call;
-mod calls;
 mod clock;
-mod codex;
+mod compat;
 mod connection;
-mod door;
-mod hosts;
-mod http;
-mod lifecycle;
+mod convert;
+mod dispatch;
 mod methods;
-mod offer;
-mod output;
 mod principal;
-mod processor;
-mod questions;
 mod random;
-mod report;
-mod resources;
-mod runner;
 mod server;
-mod state_key;
-mod stdio;
-mod subscriptions;
-mod tasks;
-mod visits;
+mod service;
+mod transport;
 
-pub use door::{Service, Session};
-pub use http::{Authority, HttpConfig, Origin, Token, serve_http};
 pub use openoxide_mcp_protocol::TraceContext;
 pub use principal::Principal;
 pub use server::{ApprovalStrategy, OnEof, Server, ServerConfig};
-pub use stdio::serve;
+pub use service::{Service, Session};
+pub use transport::http::{Authority, HttpConfig, Origin, Token, serve_http};
+pub use transport::stdio::serve;

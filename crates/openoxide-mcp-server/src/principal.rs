@@ -6,10 +6,10 @@ use std::sync::Arc;
 /// Somebody who may ask things of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Principal {
-    /// Whoever started the process. Their threads belong to nobody in particular, and everybody's are theirs to see: they
+    /// The user who started the process. Their threads belong to nobody in particular, and everybody's are theirs to see: they
     /// can read the files.
     Local,
-    /// Whoever holds the bearer token of this name. Sees what they made.
+    /// The holder of the bearer token of this name. Sees what they made.
     Token(Arc<str>),
 }
 

@@ -1,4 +1,4 @@
-//! One connection whose messages are pulled, one by one, by whoever serves it. [`crate::serve`] pushes them to a handler.
+//! One connection whose messages are pulled, one by one, by the task that serves it. [`crate::serve`] pushes them to a handler.
 
 use std::io;
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use crate::{Envelope, Header, RpcError, salvage_id};
 /// Serves the messages of one connection: what a protocol puts on this floor.
 pub trait Handler {
     /// Takes a message. Never blocks and never waits: what takes time is spawned, and answers its request in its time by a
-    /// [`crate::Responder`] on `route`.
+    /// [`crate::Responder`] of `route`.
     fn handle(&mut self, message: Envelope, route: &Route);
 }
 

@@ -84,15 +84,15 @@ pub struct Outgoing {
     queue: Mutex<Queue>,
     /// Wakes the writer: there is something to write, or the queue was closed.
     filled: Notify,
-    /// Wakes whoever waits for room: the writer took something, or the queue was closed.
+    /// Wakes the tasks that wait for room: the writer took something, or the queue was closed.
     drained: Notify,
-    /// Wakes whoever waits for the queue to be full.
+    /// Wakes the tasks that wait for the queue to be full.
     grown: Notify,
     /// Wakes the same when there is less time left.
     hurried: Notify,
     /// Whether the client has little time left to read: it has ended its input.
     is_hurried: AtomicBool,
-    /// One permit each, for whoever makes an answer or a log message.
+    /// One permit each, for a task that makes an answer or a log message.
     answering: Semaphore,
     telling: Semaphore,
 }

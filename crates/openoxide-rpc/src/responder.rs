@@ -1,6 +1,6 @@
 //! How a request is answered: alone on a line, or as its part of a batch. Each request is answered once at most.
 //!
-//! A [`Responder`] is the right to answer one request; a [`Route`] says where its answer goes. Both hold the queue that
+//! A [`Responder`] is the right to answer one request; [`Route`] says where its answer goes. Both hold the queue that
 //! the answer goes to, and nothing of any method.
 
 use std::convert::Infallible;
@@ -49,7 +49,7 @@ impl Batch {
     }
 }
 
-/// Where the answer to a request goes, and what else belongs to it.
+/// Makes responders whose answers go the same way: each on a line of its own, or as its part of a batch.
 #[derive(Clone)]
 pub struct Route {
     way: Way,

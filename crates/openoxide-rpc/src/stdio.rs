@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 /// Bytes asked for in one read.
 const READ: usize = 32 * 1024;
-/// Reads ahead of whoever takes the bytes.
+/// Reads ahead of the task that takes the bytes.
 const AHEAD: usize = 2;
 
 /// Standard input. It is read on a thread of its own that a runtime does not wait for when it ends: a program whose

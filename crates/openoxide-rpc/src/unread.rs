@@ -1,6 +1,6 @@
 //! What one caller has not read yet, counted over all responses that are open for it.
 //!
-//! A line counts from the moment it is queued until the connection has taken the last of it, whoever holds it meanwhile.
+//! A line counts from the moment it is queued until the connection has taken the last of it, no matter who holds it meanwhile.
 //! Where a caller's lines come to its bound, nothing more is made for it and no request of it is begun until it reads. Whoever
 //! waits for that room sees to it that it comes: a response from which nothing was taken for the time-out is lost.
 
@@ -23,11 +23,11 @@ pub struct Unread {
     /// How long a response may stand still while the bound is reached.
     patience: Duration,
     bytes: AtomicUsize,
-    /// Wakes whoever waits for room: a line was taken, or there is less time left.
+    /// Wakes the tasks that wait for room: a line was taken, or there is less time left.
     released: Notify,
     is_hurried: AtomicBool,
     readers: Mutex<Vec<Weak<dyn Reader>>>,
-    /// One permit each, for whoever makes an answer, makes a log message, or begins a request.
+    /// One permit each, for a task that makes an answer, makes a log message, or begins a request.
     answering: Semaphore,
     telling: Semaphore,
     admitting: Semaphore,

@@ -17,7 +17,7 @@ pub async fn write_lines<W: AsyncWrite + Unpin>(mut writer: W, out: Arc<Outgoing
             break;
         }
     }
-    // Whoever waits for room is let go.
+    // Tasks that wait for room are let go.
     out.close();
 }
 

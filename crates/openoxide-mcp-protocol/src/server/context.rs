@@ -98,7 +98,7 @@ pub(super) struct Call {
 #[derive(Default)]
 struct Cancel {
     is_cancelled: bool,
-    /// Of whoever waits for it.
+    /// Of the task that waits for it.
     wakers: Vec<Waker>,
 }
 

@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use openoxide_core::CoreError;
 use openoxide_mcp_protocol::request_state::ParkedCall;
-use openoxide_mcp_protocol::tools::{ToolCall, ToolCallError, codex};
+use openoxide_mcp_protocol::tools::{ToolCall, ToolCallError};
 use openoxide_mcp_protocol::{CallToolParams, Era, WireError, tool_error};
 use openoxide_rpc::Gate;
 use serde_json::{Map, Value};
 use tracing::Instrument as _;
 
-use super::CallBinding;
-use crate::admission::{self, Reply};
-use crate::calls::Call;
+use super::runner::{self, CallSpec};
+use super::submit::{self, Reply};
+use super::{CallBinding, Shape};
+use crate::compat::hosts;
 use crate::connection::Connection;
-use crate::hosts;
-use crate::methods::Request;
-use crate::output;
-use crate::runner::{self, Task};
+use crate::connection::Request;
+use crate::connection::calls::Call;
+use crate::convert::result::CallResult;
 
 /// Calls that may be open at once.
 const MAX_OPEN_CALLS: usize = 4096;
@@ -42,8 +42,10 @@ pub(crate) fn begin(request: Request<'_>, params: CallToolParams) {
         let message = format!("{MAX_OPEN_CALLS} calls are open, which is the most there may be; wait for one to end");
         return request.responder.answer(Ok(&tool_error(era, &message)));
     }
-    let Some((open_request, admitting)) = connection.server.lifecycle.admit() else {
-        return request.responder.answer(Ok(&output::refused(era, tool_call.thread_id(), &CoreError::Ending)));
+    let shape = Shape::of(&name, tool_call.thread_id());
+    let Some((open_request, submitting)) = connection.server.lifecycle.begin_call() else {
+        let result = CallResult::refused(tool_call.thread_id(), CoreError::Ending);
+        return request.responder.answer(Ok(&shape.result(era, &result)));
     };
     let binding = CallBinding { tool: name, arguments };
     let retry = match retry(&connection, era, &binding, request_state, input_responses) {
@@ -52,14 +54,13 @@ pub(crate) fn begin(request: Request<'_>, params: CallToolParams) {
     };
     let client = request.client();
     let Request { meta, responder, .. } = request;
-    let is_codex = codex::is_codex(&binding.tool);
     let open = connection.calls.open(Call {
         id: responder.id().clone(),
         era,
         client,
         progress_token: meta.progress_token,
         log_level: meta.modern.and_then(|modern| modern.log_level),
-        is_codex,
+        is_codex: shape != Shape::Native,
         out: Arc::clone(responder.out()),
         gate: Gate::new(),
         cancelled: tokio::sync::Notify::new(),
@@ -69,7 +70,6 @@ pub(crate) fn begin(request: Request<'_>, params: CallToolParams) {
         let (name, gets_progress) = (open.call.client.name.as_deref(), open.call.progress_token.is_some());
         (era == Era::Legacy).then(|| hosts::wait(name, gets_progress)).flatten()
     });
-    let named_thread = is_codex.then(|| tool_call.thread_id().map(str::to_owned)).flatten();
     let manager = Arc::clone(&connection.server.manager);
     let principal = connection.principal.clone();
     let trace = meta.trace.as_ref().map(|trace| trace.parent.as_str());
@@ -77,31 +77,29 @@ pub(crate) fn begin(request: Request<'_>, params: CallToolParams) {
     if let (Some(on_trace), Some(trace)) = (connection.server.on_trace, &meta.trace) {
         on_trace(&span, trace);
     }
-    let task = Task { connection, open, responder, limit, binding, named_thread, open_request, admitting };
+    let spec = CallSpec { connection, open, responder, limit, binding, shape, open_request, submitting };
     match (retry, tool_call) {
         (Some(Retry { parked, answers }), _) => {
-            let admission = admission::retry(&manager, &parked, &answers, task.open.call.client.name.clone());
-            tokio::spawn(runner::run(task, std::future::ready(admission)).instrument(span));
+            let outcome = submit::retry(&manager, &parked, &answers, spec.open.call.client.name.clone());
+            tokio::spawn(runner::run(spec, std::future::ready(outcome)).instrument(span));
         }
         (None, ToolCall::Reply(params)) => {
             // Here and not in the runner: prompts of one thread queue in the order they came.
-            match span.in_scope(|| admission::reply(&manager, &principal, era, params)) {
-                Reply::Now(admission) => {
-                    tokio::spawn(runner::run(task, std::future::ready(admission)).instrument(span))
-                }
-                Reply::Later(admission) => {
-                    let admission = admission::unless_cancelled(Arc::clone(&task.open.call), admission);
-                    tokio::spawn(runner::run(task, admission).instrument(span))
+            match span.in_scope(|| submit::reply(&manager, &principal, params)) {
+                Reply::Now(outcome) => tokio::spawn(runner::run(spec, std::future::ready(outcome)).instrument(span)),
+                Reply::Later(outcome) => {
+                    let outcome = submit::unless_cancelled(Arc::clone(&spec.open.call), outcome);
+                    tokio::spawn(runner::run(spec, outcome).instrument(span))
                 }
             };
         }
         (None, ToolCall::Start(params)) => {
-            let admission = async move { admission::start(&manager, &principal, era, params) };
-            tokio::spawn(runner::run(task, admission).instrument(span));
+            let outcome = async move { submit::start(&manager, &principal, params) };
+            tokio::spawn(runner::run(spec, outcome).instrument(span));
         }
         (None, ToolCall::Query(params)) => {
-            let admission = admission::query_in_background(manager, principal, era, params);
-            tokio::spawn(runner::run(task, admission).instrument(span));
+            let outcome = submit::query_in_background(manager, principal, params);
+            tokio::spawn(runner::run(spec, outcome).instrument(span));
         }
     }
 }

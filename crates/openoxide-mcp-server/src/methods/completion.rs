@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Eras, Method, Request};
+use super::{Eras, Method};
+use crate::connection::Request;
 
-pub(super) struct Complete;
+pub(crate) struct Complete;
 
 #[derive(serde::Deserialize)]
-pub(super) struct Params {
+pub(crate) struct Params {
     #[serde(rename = "ref")]
     _reference: Value,
     #[serde(rename = "argument")]

@@ -5,18 +5,11 @@ use openoxide_mcp_protocol::{
 };
 use serde_json::{Value, json};
 
-use super::{Eras, Ignored, Method, Request};
-
-/// What `initialize` agreed on.
-pub(crate) struct Agreed {
-    /// The revision.
-    pub(crate) version: &'static str,
-    /// Who is at the other end.
-    pub(crate) client: ClientFacts,
-}
+use super::{Eras, Ignored, Method};
+use crate::connection::{Agreed, Request};
 
 /// MCP 2025-11-25, basic/lifecycle "Initialization".
-pub(super) struct Initialize;
+pub(crate) struct Initialize;
 
 impl Method for Initialize {
     const NAME: &'static str = "initialize";
@@ -44,7 +37,7 @@ fn agree(agreed: &mut Option<Agreed>, params: &serde_json::value::RawValue) -> R
 }
 
 /// MCP 2025-11-25, basic/utilities/ping.
-pub(super) struct Ping;
+pub(crate) struct Ping;
 
 impl Method for Ping {
     const NAME: &'static str = "ping";
@@ -58,7 +51,7 @@ impl Method for Ping {
 }
 
 /// MCP 2026-07-28, server/discover.
-pub(super) struct Discover;
+pub(crate) struct Discover;
 
 impl Method for Discover {
     const NAME: &'static str = "server/discover";

@@ -3,12 +3,13 @@
 use openoxide_mcp_protocol::LogLevel;
 use serde_json::json;
 
-use super::{Eras, Method, Request};
+use super::{Eras, Method};
+use crate::connection::Request;
 
-pub(super) struct SetLevel;
+pub(crate) struct SetLevel;
 
 #[derive(serde::Deserialize)]
-pub(super) struct Params {
+pub(crate) struct Params {
     level: LogLevel,
 }
 

@@ -3,10 +3,11 @@
 use openoxide_mcp_protocol::WireError;
 use serde_json::json;
 
-use super::{Eras, Method, OnePage, Request};
+use super::{Eras, Method, OnePage};
+use crate::connection::Request;
 
 /// MCP 2026-07-28, server/prompts "Listing Prompts".
-pub(super) struct List;
+pub(crate) struct List;
 
 impl Method for List {
     const NAME: &'static str = "prompts/list";
@@ -23,10 +24,10 @@ impl Method for List {
 }
 
 /// MCP 2026-07-28, server/prompts "Getting a Prompt".
-pub(super) struct Get;
+pub(crate) struct Get;
 
 #[derive(serde::Deserialize)]
-pub(super) struct Params {
+pub(crate) struct Params {
     name: String,
 }
 

@@ -1,12 +1,13 @@
-//! Threads as resources (MCP 2026-07-28, server/resources). What they hold is in [`crate::resources`].
+//! Threads as resources (MCP 2026-07-28, server/resources). What they hold is in [`crate::convert::resources`].
 
 use std::sync::Arc;
 
 use openoxide_mcp_protocol::{Era, WireError};
 use serde_json::{Value, json};
 
-use super::{Eras, Method, OnePage, Request};
-use crate::resources;
+use super::{Eras, Method, OnePage};
+use crate::connection::Request;
+use crate::convert::resources;
 
 /// Threads grow, and are nobody else's business.
 fn uncached(mut result: Value, is_modern: bool) -> Value {
@@ -17,10 +18,10 @@ fn uncached(mut result: Value, is_modern: bool) -> Value {
 }
 
 /// MCP 2026-07-28, server/resources "Listing Resources".
-pub(super) struct List;
+pub(crate) struct List;
 
 #[derive(serde::Deserialize)]
-pub(super) struct Page {
+pub(crate) struct Page {
     cursor: Option<String>,
 }
 
@@ -43,12 +44,12 @@ impl Method for List {
 }
 
 #[derive(serde::Deserialize)]
-pub(super) struct One {
+pub(crate) struct One {
     uri: String,
 }
 
 /// MCP 2026-07-28, server/resources "Reading Resources".
-pub(super) struct Read;
+pub(crate) struct Read;
 
 impl Method for Read {
     const NAME: &'static str = "resources/read";
@@ -65,7 +66,7 @@ impl Method for Read {
 }
 
 /// MCP 2026-07-28, server/resources "Resource Templates".
-pub(super) struct ListTemplates;
+pub(crate) struct ListTemplates;
 
 impl Method for ListTemplates {
     const NAME: &'static str = "resources/templates/list";
@@ -80,7 +81,7 @@ impl Method for ListTemplates {
 }
 
 /// MCP 2025-11-25, server/resources "Subscriptions".
-pub(super) struct Subscribe;
+pub(crate) struct Subscribe;
 
 impl Method for Subscribe {
     const NAME: &'static str = "resources/subscribe";
@@ -95,7 +96,7 @@ impl Method for Subscribe {
 }
 
 /// MCP 2025-11-25, server/resources "Subscriptions".
-pub(super) struct Unsubscribe;
+pub(crate) struct Unsubscribe;
 
 impl Method for Unsubscribe {
     const NAME: &'static str = "resources/unsubscribe";

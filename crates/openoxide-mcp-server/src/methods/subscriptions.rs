@@ -2,13 +2,14 @@
 
 use openoxide_mcp_protocol::WireError;
 
-use super::{Eras, Method, Request};
-use crate::subscriptions::Filter;
+use super::{Eras, Method};
+use crate::connection::Request;
+use crate::connection::subscriptions::Filter;
 
-pub(super) struct Listen;
+pub(crate) struct Listen;
 
 #[derive(serde::Deserialize)]
-pub(super) struct Params {
+pub(crate) struct Params {
     notifications: Filter,
 }
 

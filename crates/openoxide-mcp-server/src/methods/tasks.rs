@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
-use openoxide_mcp_protocol::WireError;
+use openoxide_core::{ApprovalId, Decider};
 use openoxide_mcp_protocol::tasks::{TaskParams, UpdateTaskParams, tasks_not_declared};
-use serde_json::Value;
+use openoxide_mcp_protocol::{ClientFacts, WireError};
+use serde_json::{Value, json};
 
-use super::{Eras, Method, Request};
+use super::{Eras, Method};
 use crate::Server;
+use crate::connection::{Request, questions};
 use crate::principal::Principal;
-use crate::tasks;
 
 fn answer(request: Request<'_>, work: impl FnOnce(&Server, &Principal) -> Result<Value, WireError> + Send + 'static) {
     if !request.client().takes_tasks {
@@ -20,7 +21,7 @@ fn answer(request: Request<'_>, work: impl FnOnce(&Server, &Principal) -> Result
     request.answer_in_background(move || work(&server, &principal));
 }
 
-pub(super) struct Get;
+pub(crate) struct Get;
 
 impl Method for Get {
     const NAME: &'static str = "tasks/get";
@@ -28,11 +29,13 @@ impl Method for Get {
     type Params = TaskParams;
 
     fn answer(request: Request<'_>, params: TaskParams) {
-        answer(request, move |server, principal| tasks::get(server, principal, &params.task_id));
+        answer(request, move |server, principal| {
+            Ok(server.tasks.find(&params.task_id, principal)?.state(&server.tasks).detailed())
+        });
     }
 }
 
-pub(super) struct Update;
+pub(crate) struct Update;
 
 impl Method for Update {
     const NAME: &'static str = "tasks/update";
@@ -41,11 +44,11 @@ impl Method for Update {
 
     fn answer(request: Request<'_>, params: UpdateTaskParams) {
         let client = request.client();
-        answer(request, move |server, principal| tasks::update(server, principal, &client, &params));
+        answer(request, move |server, principal| update(server, principal, &client, &params));
     }
 }
 
-pub(super) struct Cancel;
+pub(crate) struct Cancel;
 
 impl Method for Cancel {
     const NAME: &'static str = "tasks/cancel";
@@ -53,6 +56,28 @@ impl Method for Cancel {
     type Params = TaskParams;
 
     fn answer(request: Request<'_>, params: TaskParams) {
-        answer(request, move |server, principal| tasks::cancel(server, principal, &params.task_id));
+        answer(request, move |server, principal| {
+            server.tasks.find(&params.task_id, principal)?.cancel(&server.tasks);
+            Ok(json!({}))
+        });
     }
+}
+
+/// Takes answers to a task's questions.
+fn update(
+    server: &Server,
+    principal: &Principal,
+    client: &ClientFacts,
+    params: &UpdateTaskParams,
+) -> Result<Value, WireError> {
+    let task = server.tasks.find(&params.task_id, principal)?;
+    // Answers to what is not asked, or not any more, are ignored (SEP-2663).
+    if let Some(thread) = task.thread_in_memory(&server.tasks) {
+        for (key, answer) in &params.input_responses {
+            if let Ok(approval) = key.parse::<ApprovalId>() {
+                questions::settle_by_answer(&thread, approval, answer, Decider::Client(client.name.clone()));
+            }
+        }
+    }
+    Ok(json!({}))
 }

@@ -2,10 +2,11 @@
 
 use openoxide_mcp_protocol::{Cacheable, CallToolParams, ToolsPage};
 
-use super::{Eras, Method, OnePage, Request};
+use super::{Eras, Method, OnePage};
 use crate::call;
+use crate::connection::Request;
 
-pub(super) struct List;
+pub(crate) struct List;
 
 impl Method for List {
     const NAME: &'static str = "tools/list";
@@ -20,7 +21,7 @@ impl Method for List {
     }
 }
 
-pub(super) struct Call;
+pub(crate) struct Call;
 
 impl Method for Call {
     const NAME: &'static str = "tools/call";

@@ -14,10 +14,26 @@ use graph::{Arrow, Graph};
 
 /// The crates with floors, and their modules from the top down. Modules in one line share a floor; a name such as
 /// `call::report` gives a module below a floor's folder a floor of its own. The root (`lib.rs`) is above all.
-const FLOORS: &[(&str, &[&str])] = &[(
-    "openoxide-core",
-    &["manager", "thread", "turn", "tools", "rules", "store", "api", "shares instructions path_text mutex"],
-)];
+const FLOORS: &[(&str, &[&str])] = &[
+    (
+        "openoxide-core",
+        &["manager", "thread", "turn", "tools", "rules", "store", "api", "shares instructions path_text mutex"],
+    ),
+    (
+        "openoxide-mcp-server",
+        &[
+            "transport",
+            "dispatch",
+            "methods",
+            "call",
+            "connection",
+            "server",
+            "compat",
+            "convert",
+            "service principal clock random",
+        ],
+    ),
+];
 
 /// What points up or in a circle in the crates below `root`.
 ///
