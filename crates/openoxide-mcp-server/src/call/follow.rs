@@ -25,7 +25,11 @@ const LOOK: Duration = Duration::from_secs(30);
 pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, handle: TurnHandle, open: OpenRequest) {
     let TurnHandle { thread, turn, attachment, .. } = handle;
     let mut events = attachment.events;
-    let attachment = server.attachments.attach(thread.id(), turn, Gate::new().key(), task.can_be_asked());
+    let attachment = {
+        // Any connection of the task's principal may answer for it, so it is asked beside those that have calls here.
+        let (call, connection) = (Gate::new().key(), server.attachments.connection_key());
+        server.attachments.attach(thread.id(), turn, call, connection, task.can_be_asked())
+    };
     put_questions(&server, &task, &thread, turn, &attachment);
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -80,10 +84,12 @@ fn deny_questions(thread: &Arc<Thread>, turn: TurnId) {
 /// Has the strategy answer what nobody can be asked. What the creator can be asked is in the task's state.
 fn put_questions(server: &Server, task: &Task, thread: &Arc<Thread>, turn: TurnId, attachment: &Attachment) {
     for request in thread.pending_approvals().iter().filter(|request| request.turn_id == turn) {
-        match attachment.ask_right(request.id) {
-            AskRight::NobodyAskable => questions::settle_unasked(server.approval_strategy, thread, request),
+        match attachment.ask_right(request.id, true) {
+            AskRight::NobodyAskable => {
+                questions::settle_unasked(server.approval_strategy, thread, request);
+            }
             AskRight::Ask => task.progress(&server.tasks, None),
-            AskRight::Elsewhere => {}
+            AskRight::Elsewhere | AskRight::Disconnected => {}
         }
     }
 }

@@ -71,11 +71,7 @@ impl Reporter {
 
     /// Whether the client is sent messages of this level.
     fn wants(&self, level: LogLevel) -> bool {
-        let wanted = match self.call.era {
-            openoxide_mcp_protocol::Era::Modern => self.call.log_level,
-            openoxide_mcp_protocol::Era::Legacy => Some(self.connection_level.get()),
-        };
-        wanted.is_some_and(|wanted| level >= wanted)
+        self.call.wants(level, &self.connection_level)
     }
 
     fn tell_codex(&self, id: &str, messages: Vec<serde_json::Value>) {

@@ -10,7 +10,7 @@ use openoxide_core::{ApprovalId, ApprovalRequest, Event, Interruption, Op, Steer
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall};
 use openoxide_mcp_protocol::tools::codex::CODEX;
 use openoxide_mcp_protocol::tools::{OPENOXIDE, QUERY};
-use openoxide_mcp_protocol::{CancelledParams, Era, input_required, notification, request};
+use openoxide_mcp_protocol::{Era, input_required, request};
 use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
 
@@ -170,6 +170,7 @@ impl<'a> CallRunner<'a> {
             self.thread.id(),
             self.turn,
             self.call.gate.key(),
+            self.connection.key,
             self.call.client.can_be_asked,
         );
         let mut reporter =
@@ -252,17 +253,17 @@ impl<'a> CallRunner<'a> {
         let pending = self.thread.pending_approvals();
         let mut parked = Vec::new();
         for request in pending.iter().filter(|request| request.turn_id == self.turn) {
-            match attachment.ask_right(request.id) {
+            match attachment.ask_right(request.id, self.connection.can_answer()) {
                 AskRight::Elsewhere => {}
                 AskRight::NobodyAskable => {
-                    questions::settle_unasked(self.connection.server.approval_strategy, &self.thread, request)
+                    questions::settle_unasked(self.connection.server.approval_strategy, &self.thread, request);
                 }
-                AskRight::Ask if !self.connection.can_answer() => {
+                AskRight::Disconnected => {
                     questions::settle_disconnected(&self.thread, request.id, self.call.client.name.clone());
                 }
                 AskRight::Ask => match self.call.era {
                     Era::Legacy => {
-                        let id = self.connection.questions.enter(&self.thread, request.id, self.call);
+                        let id = self.connection.questions.enter(&self.thread, request, self.call);
                         let params = self.wording(request);
                         self.call.out.push(self::request(&id, "elicitation/create", &params));
                     }
@@ -289,20 +290,11 @@ impl<'a> CallRunner<'a> {
     /// A question is settled, perhaps elsewhere: a client that still shows it is told.
     fn settled(&self, approval: ApprovalId) {
         self.connection.server.attachments.settled(self.thread.id(), self.turn, approval);
-        if let Some(id) = self.connection.questions.withdraw(approval) {
-            self.tell_withdrawn(id);
-        }
+        self.connection.questions.withdraw(approval);
     }
 
     fn withdraw_questions(&self) {
-        for id in self.connection.questions.withdraw_call(self.call.gate.key()) {
-            self.tell_withdrawn(id);
-        }
-    }
-
-    fn tell_withdrawn(&self, id: openoxide_mcp_protocol::RequestId) {
-        let params = CancelledParams { request_id: id, reason: Some("the question is settled".to_owned()) };
-        self.call.out.push(notification("notifications/cancelled", &params));
+        self.connection.questions.withdraw_call(self.call);
     }
 
     /// The client cancelled: what it began ends, and so does what nobody watches any more. Steering text that the model

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use openoxide_mcp_protocol::{ClientFacts, Era, LogLevel, ProgressToken, RequestId};
 use tokio::sync::Notify;
 
+use super::ConnectionLogLevel;
 use openoxide_rpc::lock;
 use openoxide_rpc::{Gate, Outgoing};
 
@@ -29,6 +30,17 @@ pub(crate) struct Call {
     pub(crate) gate: Arc<Gate>,
     /// Told once when the client cancels; the runner is the only one who waits, and a stored permit counts.
     pub(crate) cancelled: Notify,
+}
+
+impl Call {
+    /// Whether its client is sent messages of this level. A legacy one has said so for its connection.
+    pub(crate) fn wants(&self, level: LogLevel, connection: &ConnectionLogLevel) -> bool {
+        let wanted = match self.era {
+            Era::Modern => self.log_level,
+            Era::Legacy => Some(connection.get()),
+        };
+        wanted.is_some_and(|wanted| level >= wanted)
+    }
 }
 
 /// The open calls of a connection by request id. The processor enters; the entry goes when the runner ends.

@@ -7,11 +7,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use openoxide_core::{ApprovalId, ApprovalRequest, Decider, Decision, DenialReason, Op, Thread};
-use openoxide_mcp_protocol::{Outcome, RequestId, parse_unique};
+use openoxide_mcp_protocol::{
+    CallMeta, CancelledParams, LogLevel, LogMessage, Outcome, RequestId, notification, parse_unique,
+};
 use openoxide_rpc::lock;
 use serde_json::Value;
 
+use super::ConnectionLogLevel;
 use super::calls::Call;
+use crate::convert::event::EventData;
 use crate::convert::question::{self, deny};
 use crate::server::ApprovalStrategy;
 
@@ -21,11 +25,9 @@ pub(crate) struct Questions(Mutex<HashMap<RequestId, Question>>);
 
 struct Question {
     thread: Arc<Thread>,
-    approval: ApprovalId,
+    request: Arc<ApprovalRequest>,
     /// The call that asked.
-    call: u64,
-    /// Who is asked, by name.
-    client: Option<String>,
+    call: Arc<Call>,
 }
 
 impl Questions {
@@ -34,76 +36,96 @@ impl Questions {
     }
 
     /// Enters a question of `call` and returns the id to ask it under: a random UUID of its own.
-    pub(crate) fn enter(&self, thread: &Arc<Thread>, approval: ApprovalId, call: &Call) -> RequestId {
+    pub(crate) fn enter(&self, thread: &Arc<Thread>, request: &Arc<ApprovalRequest>, call: &Arc<Call>) -> RequestId {
         let id = RequestId::String(ApprovalId::new().to_string().into());
-        self.lock().insert(
-            id.clone(),
-            Question { thread: Arc::clone(thread), approval, call: call.gate.key(), client: call.client.name.clone() },
-        );
+        let question = Question { thread: Arc::clone(thread), request: Arc::clone(request), call: Arc::clone(call) };
+        self.lock().insert(id.clone(), question);
         id
     }
 
-    /// Settles the question that `id` names. An id that names none (answered, withdrawn, made up) is ignored.
-    pub(crate) fn answered(&self, id: &RequestId, outcome: Outcome) {
+    /// Settles the question that `id` names. An id that names none (answered, withdrawn, made up) is ignored. A client
+    /// whose answer comes too late is told so at `level`: another has decided in the same instant.
+    pub(crate) fn answered(&self, id: &RequestId, outcome: Outcome, level: &ConnectionLogLevel) {
         let Some(question) = self.lock().remove(id) else {
             tracing::debug!(?id, "an answer to no open question is ignored");
             return;
         };
-        let by = Decider::Client(question.client);
-        match outcome {
+        let Question { thread, request, call } = &question;
+        let by = Decider::Client(call.client.name.clone());
+        let is_settled = match outcome {
             // What is no JSON after all is no answer either.
             Outcome::Result(result) => {
                 let answer = parse_unique(result.get()).unwrap_or(Value::Null);
-                settle_by_answer(&question.thread, question.approval, &answer, by);
+                settle_by_answer(thread, request.id, &answer, by)
             }
             Outcome::Error(error) => {
                 tracing::info!(error = error.get(), "the client answered a question with an error");
-                settle(&question.thread, question.approval, deny(DenialReason::Error), by);
+                settle(thread, request.id, deny(DenialReason::Error), by)
             }
+        };
+        if !is_settled && !call.is_codex && call.wants(LogLevel::Warning, level) {
+            question.tell_late();
         }
     }
 
-    /// Settles every question as denied: the client that was asked went away.
-    pub(crate) fn disconnect(&self) {
-        let open: Vec<Question> = self.lock().drain().map(|(_, question)| question).collect();
-        for Question { thread, approval, client, .. } in open {
-            settle_disconnected(&thread, approval, client);
+    /// Takes back every question, for a client that is not told any more.
+    pub(crate) fn forget_all(&self) {
+        self.lock().clear();
+    }
+
+    /// Takes back the question about `approval`, which was settled elsewhere, and tells the client.
+    pub(crate) fn withdraw(&self, approval: ApprovalId) {
+        self.withdraw_where(|question| question.request.id == approval);
+    }
+
+    /// Takes back every question of a call, and tells the client.
+    pub(crate) fn withdraw_call(&self, call: &Arc<Call>) {
+        self.withdraw_where(|question| Arc::ptr_eq(&question.call, call));
+    }
+
+    fn withdraw_where(&self, goes: impl Fn(&Question) -> bool) {
+        let withdrawn: Vec<_> = self.lock().extract_if(|_, question| goes(question)).collect();
+        for (id, question) in withdrawn {
+            let params = CancelledParams { request_id: id, reason: Some("the question is settled".to_owned()) };
+            // Where it was asked: messages of one call stay in order.
+            question.call.out.push(notification("notifications/cancelled", &params));
         }
     }
+}
 
-    /// Takes back the question about `approval`, wherever it was settled; returns its id so that the client can be told.
-    pub(crate) fn withdraw(&self, approval: ApprovalId) -> Option<RequestId> {
-        let mut questions = self.lock();
-        let id = questions.iter().find(|(_, question)| question.approval == approval)?.0.clone();
-        questions.remove(&id);
-        Some(id)
-    }
-
-    /// Takes back every question of a call.
-    pub(crate) fn withdraw_call(&self, call: u64) -> Vec<RequestId> {
-        let mut withdrawn = Vec::new();
-        self.lock().retain(|id, question| {
-            if question.call == call {
-                withdrawn.push(id.clone());
-            }
-            question.call != call
-        });
-        withdrawn
+impl Question {
+    /// Tells the client that its answer came too late.
+    fn tell_late(&self) {
+        let Self { thread, request, call } = self;
+        let message = "a question was settled by somebody else before your answer came, which changed nothing";
+        let meta = CallMeta {
+            request_id: call.id.clone(),
+            thread_id: thread.id().to_string(),
+            turn_id: request.turn_id.to_string(),
+        };
+        let data = EventData::Warning { message };
+        let message = LogMessage { level: LogLevel::Warning, logger: "openoxide", data: &data, meta: &meta };
+        call.out.push_for(&call.gate, notification("notifications/message", &message));
     }
 }
 
 /// Gives what a client answered to core. An answer to what is not asked, or not any more, changes nothing.
-pub(crate) fn settle_by_answer(thread: &Arc<Thread>, approval: ApprovalId, answer: &Value, by: Decider) {
-    let Some(request) = thread.pending_approvals().into_iter().find(|request| request.id == approval) else { return };
+/// Returns whether it has settled the question.
+pub(crate) fn settle_by_answer(thread: &Arc<Thread>, approval: ApprovalId, answer: &Value, by: Decider) -> bool {
+    let Some(request) = thread.pending_approvals().into_iter().find(|request| request.id == approval) else {
+        return false;
+    };
     let decision = question::from_wire(&request.action, answer);
-    settle(thread, approval, decision, by);
+    settle(thread, approval, decision, by)
 }
 
-/// Gives a decision to core. One that comes too late changes nothing.
-fn settle(thread: &Arc<Thread>, approval: ApprovalId, decision: Decision, by: Decider) {
-    if let Err(error) = thread.submit(Op::Approval { id: approval, decision, by }) {
+/// Gives a decision to core. One that comes too late changes nothing. Returns whether it has settled the question.
+fn settle(thread: &Arc<Thread>, approval: ApprovalId, decision: Decision, by: Decider) -> bool {
+    let settled = thread.submit(Op::Approval { id: approval, decision, by });
+    if let Err(error) = &settled {
         tracing::debug!(%error, "a late decision is ignored");
     }
+    settled.is_ok()
 }
 
 /// Has the operator's strategy answer a question that nobody can be asked.

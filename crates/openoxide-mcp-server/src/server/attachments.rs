@@ -1,12 +1,16 @@
-//! Which calls are attached to which turn, and which of them is asked.
+//! Which calls are attached to which turn, and which of them asks.
 //!
-//! A call attaches to a turn, reports on it and leaves, and the turn goes on. An approval is put to the newest call that
-//! can be asked. When that call leaves without an answer, the others are woken and the question is
-//! put again; when it leaves by parking (`input_required`), its client holds the question and may come back with the
-//! answer, and only a call that attaches anew is asked as well. The first answer counts.
+//! A call attaches to a turn, reports on it and leaves, and the turn goes on. An approval is put to every connection with
+//! a call that can be asked, once each, through the newest such call. The first answer counts, and the runners of the
+//! others take their questions back. When a call leaves without an answer, the newest call that its connection still has
+//! is asked in its place, and where no connection is left that can be asked, the others are woken to say so. When it
+//! leaves by parking (`input_required`), its client holds the question and may come back with the answer; until then only
+//! a call of that connection that attaches anew is asked as well.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use openoxide_core::{ApprovalId, ThreadId, TurnId};
 use tokio::sync::Notify;
@@ -14,33 +18,52 @@ use tokio::sync::Notify;
 use openoxide_rpc::lock;
 
 /// Every call that is attached to a turn.
-#[derive(Default)]
 pub(crate) struct Attachments {
     turns: Mutex<HashMap<(ThreadId, TurnId), Turn>>,
+    /// How long a question waits for its answer: a client that holds one for longer holds nothing.
+    approval_timeout: Duration,
+    next_connection: AtomicU64,
 }
+
+/// Tells connections apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ConnectionKey(u64);
 
 #[derive(Default)]
 struct Turn {
     /// In order of arrival.
     calls: Vec<AttachedCall>,
-    /// Which call was asked what.
-    asked: HashMap<ApprovalId, u64>,
+    /// Which connections were asked what; each has one entry for a question.
+    asked: HashMap<ApprovalId, Vec<Asked>>,
 }
 
 struct AttachedCall {
     key: u64,
+    connection: ConnectionKey,
     can_be_asked: bool,
-    /// Wakes the call's runner when a question is to be put again; the runner is the only one who waits.
+    /// Whether its client can answer no more.
+    is_lost: bool,
+    /// Wakes the call's runner when questions are to be looked at again; the runner is the only one who waits.
     ask_again: Arc<Notify>,
+}
+
+struct Asked {
+    connection: ConnectionKey,
+    /// The call that asked.
+    call: u64,
+    /// Since when the client holds the question and the call is over.
+    parked: Option<Instant>,
 }
 
 /// Who is to ask.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AskRight {
-    /// The claimant; nobody else will.
+    /// The claimant; no other call of its connection will.
     Ask,
-    /// Another call, or it is asked already.
+    /// Others ask, or it is asked already.
     Elsewhere,
+    /// The claimant could have asked, but its client can answer no more, and nobody else is asked.
+    Disconnected,
     /// There are calls, and none of them can be asked.
     NobodyAskable,
 }
@@ -50,12 +73,42 @@ pub(crate) struct Attachment {
     attachments: Arc<Attachments>,
     at: (ThreadId, TurnId),
     key: u64,
-    /// Wakes when a question is to be put again.
+    /// Wakes when questions are to be looked at again.
     pub(crate) ask_again: Arc<Notify>,
     is_gone: bool,
 }
 
+impl AttachedCall {
+    fn is_askable(&self) -> bool {
+        self.can_be_asked && !self.is_lost
+    }
+}
+
+impl Turn {
+    fn wake(&self) {
+        self.calls.iter().for_each(|call| call.ask_again.notify_one());
+    }
+
+    /// Forgets who was asked, where this says so.
+    fn forget(&mut self, goes: impl Fn(&Asked) -> bool) {
+        self.asked.retain(|_, asked| {
+            asked.retain(|one| !goes(one));
+            !asked.is_empty()
+        });
+    }
+}
+
 impl Attachments {
+    /// Nothing is attached yet. A question waits for its answer for `approval_timeout`.
+    pub(crate) fn new(approval_timeout: Duration) -> Self {
+        Self { turns: Mutex::default(), approval_timeout, next_connection: AtomicU64::new(0) }
+    }
+
+    /// A key for a connection, or for what asks like one.
+    pub(crate) fn connection_key(&self) -> ConnectionKey {
+        ConnectionKey(self.next_connection.fetch_add(1, Ordering::Relaxed))
+    }
+
     fn with_turn<T>(&self, at: (ThreadId, TurnId), act: impl FnOnce(&mut Turn) -> T) -> T {
         let mut turns = lock(&self.turns);
         let turn = turns.entry(at).or_default();
@@ -67,9 +120,16 @@ impl Attachments {
     }
 
     /// Attaches a call. `key` rises with each call.
-    pub(crate) fn attach(self: &Arc<Self>, thread: ThreadId, turn: TurnId, key: u64, can_be_asked: bool) -> Attachment {
+    pub(crate) fn attach(
+        self: &Arc<Self>,
+        thread: ThreadId,
+        turn: TurnId,
+        key: u64,
+        connection: ConnectionKey,
+        can_be_asked: bool,
+    ) -> Attachment {
         let ask_again = Arc::new(Notify::new());
-        let call = AttachedCall { key, can_be_asked, ask_again: Arc::clone(&ask_again) };
+        let call = AttachedCall { key, connection, can_be_asked, is_lost: false, ask_again: Arc::clone(&ask_again) };
         self.with_turn((thread, turn), |turn| turn.calls.push(call));
         Attachment { attachments: Arc::clone(self), at: (thread, turn), key, ask_again, is_gone: false }
     }
@@ -78,27 +138,62 @@ impl Attachments {
     pub(crate) fn settled(&self, thread: ThreadId, turn: TurnId, approval: ApprovalId) {
         self.with_turn((thread, turn), |turn| turn.asked.remove(&approval));
     }
+
+    /// Notes that nothing more comes from a connection: what it was asked goes to whoever else can be asked.
+    pub(crate) fn lose(&self, connection: ConnectionKey) {
+        lock(&self.turns).retain(|_, turn| {
+            for call in turn.calls.iter_mut().filter(|call| call.connection == connection) {
+                call.is_lost = true;
+            }
+            turn.forget(|asked| asked.connection == connection);
+            turn.wake();
+            !turn.calls.is_empty() || !turn.asked.is_empty()
+        });
+    }
+
+    /// Forgets what clients hold that never came back: its time is over.
+    fn sweep(&self) {
+        let is_over = |asked: &Asked| asked.parked.is_some_and(|since| since.elapsed() > self.approval_timeout);
+        lock(&self.turns).retain(|_, turn| {
+            if turn.calls.is_empty() {
+                turn.forget(is_over);
+            }
+            !turn.calls.is_empty() || !turn.asked.is_empty()
+        });
+    }
 }
 
 impl Attachment {
-    /// Decides who asks `approval`.
-    pub(crate) fn ask_right(&self, approval: ApprovalId) -> AskRight {
+    /// Decides who asks `approval`. `can_answer` says whether the client of this call still can.
+    pub(crate) fn ask_right(&self, approval: ApprovalId, can_answer: bool) -> AskRight {
         self.attachments.with_turn(self.at, |turn| {
-            if turn.asked.contains_key(&approval) {
+            let Some(own) = turn.calls.iter_mut().find(|call| call.key == self.key) else {
                 return AskRight::Elsewhere;
-            }
-            match turn.calls.iter().rev().find(|call| call.can_be_asked) {
-                Some(newest) if newest.key == self.key => {
-                    turn.asked.insert(approval, self.key);
-                    AskRight::Ask
-                }
-                Some(_) => AskRight::Elsewhere,
-                None => AskRight::NobodyAskable,
-            }
+            };
+            own.is_lost |= !can_answer;
+            let (connection, could_be_asked, is_askable) = (own.connection, own.can_be_asked, own.is_askable());
+            let newest = turn.calls.iter().rev().find(|call| call.connection == connection && call.is_askable());
+            let is_newest = newest.is_some_and(|call| call.key == self.key);
+            let asked = turn.asked.entry(approval).or_default();
+            // A call that attaches after another of its connection was parked is asked as well.
+            let is_asked = |one: &Asked| one.connection == connection && (one.parked.is_none() || one.call > self.key);
+            let right = if is_askable && is_newest && !asked.iter().any(is_asked) {
+                asked.retain(|one| one.connection != connection);
+                asked.push(Asked { connection, call: self.key, parked: None });
+                AskRight::Ask
+            } else if !asked.is_empty() || turn.calls.iter().any(AttachedCall::is_askable) {
+                AskRight::Elsewhere
+            } else if could_be_asked {
+                AskRight::Disconnected
+            } else {
+                AskRight::NobodyAskable
+            };
+            turn.forget(|_| false);
+            right
         })
     }
 
-    /// Leaves; the questions this call was asked go to the other calls. Returns whether nobody is left.
+    /// Leaves; the questions this call was asked go to the other calls of its connection. Returns whether nobody is left.
     pub(crate) fn detach(mut self) -> bool {
         self.remove(false)
     }
@@ -106,16 +201,23 @@ impl Attachment {
     /// Leaves with its questions: its client holds them and comes back with the answers.
     pub(crate) fn park(mut self) {
         self.remove(true);
+        self.attachments.sweep();
     }
 
     fn remove(&mut self, park: bool) -> bool {
         self.is_gone = true;
         self.attachments.with_turn(self.at, |turn| {
+            let was_askable = turn.calls.iter().any(|call| call.key == self.key && call.is_askable());
             turn.calls.retain(|call| call.key != self.key);
-            let before = turn.asked.len();
-            turn.asked.retain(|_, owner| *owner != self.key);
-            if turn.asked.len() < before && !park {
-                turn.calls.iter().for_each(|call| call.ask_again.notify_one());
+            if park {
+                let held = turn.asked.values_mut().flatten().filter(|asked| asked.call == self.key);
+                held.for_each(|asked| asked.parked = Some(Instant::now()));
+            } else {
+                turn.forget(|asked| asked.call == self.key);
+                // Also where it has not asked yet: the others may have counted on it.
+                if was_askable {
+                    turn.wake();
+                }
             }
             turn.calls.is_empty()
         })
@@ -134,59 +236,142 @@ impl Drop for Attachment {
 mod tests {
     use super::*;
 
-    fn setup() -> (Arc<Attachments>, ThreadId, TurnId, ApprovalId) {
-        (Arc::default(), ThreadId::new(), TurnId::new(), ApprovalId::new())
+    struct Room {
+        attachments: Arc<Attachments>,
+        thread: ThreadId,
+        turn: TurnId,
+        approval: ApprovalId,
     }
 
-    #[test]
-    fn the_newest_that_can_be_asked_is_asked_once() {
-        let (attachments, thread, turn, approval) = setup();
-        let old = attachments.attach(thread, turn, 1, true);
-        let new = attachments.attach(thread, turn, 2, true);
-        let deaf = attachments.attach(thread, turn, 3, false);
-        assert_eq!(old.ask_right(approval), AskRight::Elsewhere);
-        assert_eq!(deaf.ask_right(approval), AskRight::Elsewhere);
-        assert_eq!(new.ask_right(approval), AskRight::Ask);
-        assert_eq!(new.ask_right(approval), AskRight::Elsewhere, "one question, one asking");
+    impl Room {
+        fn new() -> Self {
+            Self {
+                attachments: Arc::new(Attachments::new(Duration::from_secs(600))),
+                thread: ThreadId::new(),
+                turn: TurnId::new(),
+                approval: ApprovalId::new(),
+            }
+        }
+
+        fn attach(&self, key: u64, connection: ConnectionKey, can_be_asked: bool) -> Attachment {
+            self.attachments.attach(self.thread, self.turn, key, connection, can_be_asked)
+        }
+
+        fn connections<const N: usize>(&self) -> [ConnectionKey; N] {
+            std::array::from_fn(|_| self.attachments.connection_key())
+        }
+
+        fn is_empty(&self) -> bool {
+            lock(&self.attachments.turns).is_empty()
+        }
+
+        fn right(&self, call: &Attachment) -> AskRight {
+            call.ask_right(self.approval, true)
+        }
     }
 
-    #[test]
-    fn when_the_asked_one_leaves_the_next_is_woken_and_asked() {
-        let (attachments, thread, turn, approval) = setup();
-        let old = attachments.attach(thread, turn, 1, true);
-        let new = attachments.attach(thread, turn, 2, true);
-        assert_eq!(new.ask_right(approval), AskRight::Ask);
-        assert!(!new.detach());
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(old.ask_again.notified());
-        assert_eq!(old.ask_right(approval), AskRight::Ask);
-        assert!(old.detach(), "nobody is left");
-    }
-
-    #[test]
-    fn a_parked_question_is_put_to_nobody_who_was_there_and_to_the_next_that_comes() {
-        let (attachments, thread, turn, approval) = setup();
-        let other = attachments.attach(thread, turn, 1, true);
-        let parked = attachments.attach(thread, turn, 2, true);
-        assert_eq!(parked.ask_right(approval), AskRight::Ask);
-        parked.park();
-        let ask_again = Arc::clone(&other.ask_again);
+    fn is_woken(call: &Attachment) -> bool {
+        let ask_again = Arc::clone(&call.ask_again);
         let mut woken = std::pin::pin!(ask_again.notified());
-        assert!(!woken.as_mut().enable(), "the one who was there is not woken");
-        let back = attachments.attach(thread, turn, 3, true);
-        assert_eq!(back.ask_right(approval), AskRight::Ask);
-        attachments.settled(thread, turn, approval);
-        drop((other, back));
-        assert!(
-            attachments.turns.lock().unwrap().is_empty(),
-            "nothing is remembered of a turn that no call is attached to"
-        );
+        woken.as_mut().enable()
+    }
+
+    #[test]
+    fn each_connection_is_asked_once_through_its_newest_call_that_can_be() {
+        let room = Room::new();
+        let [one, other] = room.connections();
+        let old = room.attach(1, one, true);
+        let beside = room.attach(2, other, true);
+        let new = room.attach(3, one, true);
+        let deaf = room.attach(4, one, false);
+        assert_eq!(room.right(&deaf), AskRight::Elsewhere);
+        assert_eq!(room.right(&old), AskRight::Elsewhere);
+        assert_eq!(room.right(&new), AskRight::Ask);
+        assert_eq!(room.right(&new), AskRight::Elsewhere, "one connection, one asking");
+        assert_eq!(room.right(&beside), AskRight::Ask, "and the other connection as well");
+        assert_eq!(room.right(&beside), AskRight::Elsewhere);
+        let later = room.attach(5, other, true);
+        assert_eq!(room.right(&later), AskRight::Elsewhere, "its connection was asked");
+        let [third] = room.connections();
+        let late = room.attach(6, third, true);
+        assert_eq!(room.right(&late), AskRight::Ask, "a connection that comes later is asked");
+    }
+
+    #[test]
+    fn when_the_asked_call_leaves_its_connection_is_asked_through_another_and_the_others_stand() {
+        let room = Room::new();
+        let [one, other] = room.connections();
+        let (old, beside, new) = (room.attach(1, one, true), room.attach(2, other, true), room.attach(3, one, true));
+        assert_eq!((room.right(&new), room.right(&beside)), (AskRight::Ask, AskRight::Ask));
+        assert!(!new.detach());
+        assert!(is_woken(&old) && is_woken(&beside));
+        assert_eq!((room.right(&old), room.right(&beside)), (AskRight::Ask, AskRight::Elsewhere));
+        assert!(!beside.detach() && old.detach(), "nobody is left");
+        assert!(room.is_empty());
+    }
+
+    #[test]
+    fn when_the_last_that_can_be_asked_leaves_the_others_are_woken_to_say_that_nobody_can() {
+        let room = Room::new();
+        let [one, other] = room.connections();
+        let (deaf, asked) = (room.attach(1, one, false), room.attach(2, other, true));
+        assert_eq!(room.right(&deaf), AskRight::Elsewhere, "somebody will be asked");
+        // It leaves before its runner got to ask.
+        assert!(!asked.detach());
+        assert!(is_woken(&deaf));
+        assert_eq!(room.right(&deaf), AskRight::NobodyAskable);
+    }
+
+    #[test]
+    fn a_parked_question_is_put_to_no_call_of_its_connection_but_those_that_come() {
+        let room = Room::new();
+        let [one, other] = room.connections();
+        let (before, parked) = (room.attach(1, one, true), room.attach(2, one, true));
+        let deaf = room.attach(3, other, false);
+        assert_eq!(room.right(&parked), AskRight::Ask);
+        parked.park();
+        assert!(!is_woken(&before) && !is_woken(&deaf));
+        assert_eq!(room.right(&before), AskRight::Elsewhere, "the client holds the question");
+        assert_eq!(room.right(&deaf), AskRight::Elsewhere, "nor is it decided without the client");
+        let back = room.attach(4, one, true);
+        assert_eq!(room.right(&back), AskRight::Ask);
+        room.attachments.settled(room.thread, room.turn, room.approval);
+        drop((before, deaf, back));
+        assert!(room.is_empty(), "nothing is remembered of a turn that no call is attached to");
+    }
+
+    #[test]
+    fn what_a_client_held_that_never_came_back_is_forgotten_in_time() {
+        let room = Room { attachments: Arc::new(Attachments::new(Duration::ZERO)), ..Room::new() };
+        let [one] = room.connections();
+        let parked = room.attach(1, one, true);
+        assert_eq!(room.right(&parked), AskRight::Ask);
+        parked.park();
+        // The clock may stand still between two looks.
+        while !room.is_empty() {
+            room.attachments.sweep();
+        }
+    }
+
+    #[test]
+    fn a_lost_connection_leaves_the_question_to_the_others_and_is_told_where_there_are_none() {
+        let room = Room::new();
+        let [one, other] = room.connections();
+        let (lost, stays) = (room.attach(1, one, true), room.attach(2, other, true));
+        assert_eq!((room.right(&lost), room.right(&stays)), (AskRight::Ask, AskRight::Ask));
+        room.attachments.lose(one);
+        assert!(is_woken(&lost));
+        assert_eq!(lost.ask_right(room.approval, false), AskRight::Elsewhere, "the other still stands");
+        drop(stays);
+        assert!(is_woken(&lost));
+        assert_eq!(lost.ask_right(room.approval, false), AskRight::Disconnected);
     }
 
     #[test]
     fn nobody_who_can_be_asked_is_told_apart() {
-        let (attachments, thread, turn, approval) = setup();
-        let deaf = attachments.attach(thread, turn, 1, false);
-        assert_eq!(deaf.ask_right(approval), AskRight::NobodyAskable);
+        let room = Room::new();
+        let [one] = room.connections();
+        let deaf = room.attach(1, one, false);
+        assert_eq!(room.right(&deaf), AskRight::NobodyAskable);
     }
 }

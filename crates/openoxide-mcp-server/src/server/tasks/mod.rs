@@ -203,7 +203,7 @@ impl Task {
         if let Some(result) = thread.result_of(turn) {
             return self.end(tasks, output::ended(Era::Modern, &thread, &result));
         }
-        let now = thread.attach().snapshot;
+        let now = thread.snapshot();
         if now.running != Some(turn) && !now.queued.contains(&turn) {
             // It may have ended in between.
             return match thread.result_of(turn) {
