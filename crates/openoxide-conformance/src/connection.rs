@@ -9,7 +9,7 @@ use openoxide_mcp_protocol::{
     RequestMeta, WireError, complete, negotiate_legacy, parse_params,
 };
 use openoxide_mcp_server::{Principal, Session};
-use openoxide_rpc::{Responder, Route};
+use openoxide_rpc::{Responder, Responders};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -139,10 +139,10 @@ impl Connection {
 }
 
 impl Session for Connection {
-    fn serve(&mut self, message: Message, route: &Route) {
+    fn serve(&mut self, message: Message, responders: &Responders) {
         match message {
             Message::Request(Incoming { id, method, meta, params }) => {
-                self.handle_request(Responder::new(id, route.clone()), &method, params.as_deref(), meta);
+                self.handle_request(Responder::new(id, responders.clone()), &method, params.as_deref(), meta);
             }
             Message::Notification { method, params } => {
                 if method == "notifications/cancelled"
@@ -152,7 +152,7 @@ impl Session for Connection {
                 }
             }
             Message::Response { id, outcome } => self.questions.answered(&id, outcome),
-            Message::Batch(_) => route.refuse(None, &WireError::invalid_request("send one message at a time")),
+            Message::Batch(_) => responders.refuse(None, &WireError::invalid_request("send one message at a time")),
         }
     }
 

@@ -69,7 +69,7 @@ impl LineTransport {
     }
 
     fn refuse(&self, id: Option<&RequestId>, error: &RpcError) {
-        self.0.route().refuse(id, error);
+        self.0.responders().refuse(id, error);
     }
 
     fn still_open(&self) -> anyhow::Result<()> {

@@ -7,7 +7,7 @@ use openoxide_mcp_protocol::tools::Mirrored;
 use openoxide_mcp_protocol::{Message, RequestId};
 
 use crate::principal::Principal;
-use openoxide_rpc::{Outgoing, Route};
+use openoxide_rpc::{Outgoing, Responders};
 
 /// Serves any number of connections.
 pub trait Service: Send + Sync + 'static {
@@ -26,8 +26,8 @@ pub trait Service: Send + Sync + 'static {
 
 /// Serves one connection.
 pub trait Session: Send {
-    /// Takes a message. Never blocks; requests are answered by `route` in their time.
-    fn serve(&mut self, message: Message, route: &Route);
+    /// Takes a message. Never blocks; requests are answered by `responders` in their time.
+    fn serve(&mut self, message: Message, responders: &Responders);
 
     /// The revision that `initialize` agreed on; none before, and none where it was refused.
     fn agreed_version(&self) -> Option<&'static str>;

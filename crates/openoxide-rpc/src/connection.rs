@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use crate::handler::next_message;
 use crate::lines::{self, Input, read_lines};
 use crate::outgoing::Outgoing;
-use crate::responder::Route;
+use crate::responder::Responders;
 use crate::writer::write_lines;
 use crate::{Envelope, Header};
 
@@ -22,7 +22,7 @@ pub struct Connection {
     input: mpsc::Receiver<Input>,
     /// A line that was read and waits for room in the queue.
     waiting: Option<Input>,
-    route: Route,
+    responders: Responders,
     reader: JoinHandle<()>,
     writer: JoinHandle<()>,
 }
@@ -41,17 +41,17 @@ impl Connection {
         let (lines, input) = lines::channel();
         let reader = tokio::spawn(read_lines(reader, lines));
         let writer = tokio::spawn(write_lines(writer, Arc::clone(&out), patience));
-        Self { input, waiting: None, route: Route::line(out), reader, writer }
+        Self { input, waiting: None, responders: Responders::line(out), reader, writer }
     }
 
     /// The queue to the writer.
     pub fn out(&self) -> &Arc<Outgoing> {
-        self.route.out()
+        self.responders.out()
     }
 
     /// Where answers go, each on a line of its own.
-    pub fn route(&self) -> &Route {
-        &self.route
+    pub fn responders(&self) -> &Responders {
+        &self.responders
     }
 
     /// The next message; `None` at the end of input. What is no message is answered here and is never fatal. Cancel-safe.
@@ -68,7 +68,7 @@ impl Connection {
         tokio::select! {
             biased;
             _ = &mut self.writer => Err(lost()),
-            message = next_message(&mut self.input, &mut self.waiting, &self.route) => Ok(message),
+            message = next_message(&mut self.input, &mut self.waiting, &self.responders) => Ok(message),
         }
     }
 

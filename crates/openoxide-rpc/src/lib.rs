@@ -19,15 +19,15 @@
 //! A protocol is a [`Handler`]: it matches the method, parses the parameters into its own type, and answers.
 //!
 //! ```
-//! use openoxide_rpc::{Envelope, Handler, Header, Responder, Route, RpcError, serve};
+//! use openoxide_rpc::{Envelope, Handler, Header, Responder, Responders, RpcError, serve};
 //! use serde_json::{Value, json};
 //!
 //! struct Echo;
 //!
 //! impl Handler for Echo {
-//!     fn handle(&mut self, message: Envelope, route: &Route) {
+//!     fn handle(&mut self, message: Envelope, responders: &Responders) {
 //!         let Envelope::Request { id, method, params } = message else { return };
-//!         let responder = Responder::new(id, route.clone());
+//!         let responder = Responder::new(id, responders.clone());
 //!         match method.as_str() {
 //!             // What takes time is spawned; the responder goes with it.
 //!             "echo" => drop(tokio::spawn(async move { responder.answer(Ok(&json!({ "said": params }))) })),
@@ -72,7 +72,7 @@ pub use error::{RpcError, code};
 pub use handler::{Handler, dispatch, serve};
 pub use mutex::lock;
 pub use outgoing::{Gate, Outgoing, Room};
-pub use responder::{Batch, Responder, Route};
+pub use responder::{Batch, Responder, Responders};
 /// The byte streams of a connection, so that a protocol needs no other crate to name them.
 pub use tokio::io::{AsyncRead, AsyncWrite};
 pub use unread::{Charge, Meter, Reader, Turn, Unread};

@@ -1,6 +1,6 @@
 //! How a request is answered: alone on a line, or as its part of a batch. Each request is answered once at most.
 //!
-//! A [`Responder`] is the right to answer one request; [`Route`] says where its answer goes. Both hold the queue that
+//! A [`Responder`] is the right to answer one request; [`Responders`] makes responders and says where they answer. Both hold the queue that
 //! the answer goes to, and nothing of any method.
 
 use std::convert::Infallible;
@@ -49,31 +49,31 @@ impl Batch {
     }
 }
 
-/// Makes responders whose answers go the same way: each on a line of its own, or as its part of a batch.
+/// Makes responders that answer alike: each on a line of its own, or as its part of a batch.
 #[derive(Clone)]
-pub struct Route {
-    way: Way,
+pub struct Responders {
+    form: AnswerForm,
     /// Held by every clone; the receiver learns that nothing is open when the last is dropped.
     _open: Option<mpsc::Sender<Infallible>>,
 }
 
 #[derive(Clone)]
-enum Way {
+enum AnswerForm {
     /// A line of its own.
     Line(Arc<Outgoing>),
     /// Part of a batch.
     Batch(Arc<Batch>),
 }
 
-impl Route {
+impl Responders {
     /// A line of its own.
     pub fn line(out: Arc<Outgoing>) -> Self {
-        Self { way: Way::Line(out), _open: None }
+        Self { form: AnswerForm::Line(out), _open: None }
     }
 
     /// Part of a batch.
     pub fn batch(batch: Arc<Batch>) -> Self {
-        Self { way: Way::Batch(batch), _open: None }
+        Self { form: AnswerForm::Batch(batch), _open: None }
     }
 
     /// The same, and the receiver of `open` learns when this and every responder on it is gone.
@@ -84,18 +84,18 @@ impl Route {
 
     /// The queue that takes what belongs to the request.
     pub fn out(&self) -> &Arc<Outgoing> {
-        match &self.way {
-            Way::Line(out) => out,
-            Way::Batch(batch) => &batch.out,
+        match &self.form {
+            AnswerForm::Line(out) => out,
+            AnswerForm::Batch(batch) => &batch.out,
         }
     }
 
     /// Answers what is no request, under its id where that could be read.
     pub fn refuse(&self, id: Option<&RequestId>, error: &RpcError) {
         let line = self.out().header().response::<serde_json::Value>(id, Err(error));
-        match &self.way {
-            Way::Line(out) => out.answer(line, None),
-            Way::Batch(batch) => batch.add(Some(line)),
+        match &self.form {
+            AnswerForm::Line(out) => out.answer(line, None),
+            AnswerForm::Batch(batch) => batch.add(Some(line)),
         }
     }
 }
@@ -103,19 +103,19 @@ impl Route {
 /// The right to answer one request, once. Dropped unused, it says nothing, which is what a cancelled request wants.
 pub struct Responder {
     id: RequestId,
-    route: Route,
+    responders: Responders,
     is_answered: bool,
 }
 
 impl Responder {
     /// For the request `id`.
-    pub fn new(id: RequestId, route: Route) -> Self {
-        Self { id, route, is_answered: false }
+    pub fn new(id: RequestId, responders: Responders) -> Self {
+        Self { id, responders, is_answered: false }
     }
 
     /// The queue that takes what belongs to the request.
     pub fn out(&self) -> &Arc<Outgoing> {
-        self.route.out()
+        self.responders.out()
     }
 
     /// The request.
@@ -143,9 +143,9 @@ impl Responder {
         if std::mem::replace(&mut self.is_answered, true) {
             return;
         }
-        match &self.route.way {
-            Way::Line(out) => out.answer(line, gate),
-            Way::Batch(batch) => batch.add(gate.is_none_or(Gate::is_open).then_some(line)),
+        match &self.responders.form {
+            AnswerForm::Line(out) => out.answer(line, gate),
+            AnswerForm::Batch(batch) => batch.add(gate.is_none_or(Gate::is_open).then_some(line)),
         }
     }
 }
@@ -155,9 +155,9 @@ impl Drop for Responder {
         if self.is_answered {
             return;
         }
-        match &self.route.way {
-            Way::Batch(batch) => batch.add(None),
-            Way::Line(out) => out.answered(),
+        match &self.responders.form {
+            AnswerForm::Batch(batch) => batch.add(None),
+            AnswerForm::Line(out) => out.answered(),
         }
     }
 }
@@ -172,7 +172,7 @@ mod tests {
     async fn a_batch_is_sent_whole_without_what_was_cancelled() {
         let out = Arc::new(Outgoing::default());
         let batch = Batch::new(Arc::clone(&out), 3);
-        let responder = |id| Responder::new(RequestId::Number(id), Route::batch(Arc::clone(&batch)));
+        let responder = |id| Responder::new(RequestId::Number(id), Responders::batch(Arc::clone(&batch)));
         let (one, two, three) = (responder(1), responder(2), responder(3));
         three.answer(Ok(&json!({})));
         drop(two);

@@ -34,7 +34,6 @@ pub struct ApprovalRequest {
 /// The action under question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
-#[non_exhaustive]
 pub enum ApprovalAction {
     /// Run a command.
     Command {
@@ -43,6 +42,18 @@ pub enum ApprovalAction {
         /// The directory it runs in.
         #[serde(serialize_with = "crate::path_text::serialize")]
         cwd: PathBuf,
+    },
+    /// Type into a command that runs in the background.
+    Input {
+        /// The command's number; it holds while the process that started the command lives.
+        command_id: u64,
+        /// The command's argument vector; empty where no command of this number runs.
+        argv: Vec<String>,
+        /// The command's directory.
+        #[serde(serialize_with = "crate::path_text::serialize")]
+        cwd: PathBuf,
+        /// What is typed, as it is.
+        text: String,
     },
     /// Change files.
     Patch {
@@ -133,7 +144,6 @@ pub enum RememberedApproval {
 
 /// The answer to an [`ApprovalRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Decision {
     /// Do it, once.
     Approve,
@@ -158,7 +168,6 @@ pub enum Decision {
 
 /// Who settled a question. Its display form is what rollouts have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Decider {
     /// Whoever sits at a client of this name.
     Client(Option<String>),
@@ -185,7 +194,6 @@ impl std::fmt::Display for Decider {
 /// Which kind of no a denial was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum DenialReason {
     /// Somebody said no.
     Declined,

@@ -254,7 +254,6 @@ pub enum CoreError {
 
 /// What kind of failure a [`CoreError`] is; a door maps it to its wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ErrorKind {
     /// What was asked is wrong; asking otherwise helps.
     Input,

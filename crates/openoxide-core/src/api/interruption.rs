@@ -8,7 +8,6 @@ use crate::{Decider, DenialReason};
 
 /// Why a turn was ended before it finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Interruption {
     /// A caller asked for it.
     Asked,

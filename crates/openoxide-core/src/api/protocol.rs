@@ -11,7 +11,6 @@ use crate::{
 
 /// Something asked of a thread.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub enum Op {
     /// Run a turn with this prompt, after those already queued.
     UserInput {
@@ -60,7 +59,6 @@ pub enum Op {
 
 /// What became of an [`Op`] at the door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Submitted {
     /// The input has a turn of its own, running now or queued.
     Turn(TurnId),
@@ -72,7 +70,6 @@ pub enum Submitted {
 
 /// Something that happened on a thread. Each event but the first names its turn.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub enum Event {
     /// A queued turn began to run, and that is written.
     TurnStarted {
@@ -179,7 +176,6 @@ pub struct TurnItem {
 /// What an item is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
-#[non_exhaustive]
 pub enum TurnItemKind {
     /// A message of the model.
     Message {
@@ -235,7 +231,6 @@ pub enum TurnItemKind {
 /// How a command, patch or tool call stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub enum ItemStatus {
     /// Under way.
     InProgress,
@@ -299,7 +294,6 @@ pub struct TurnResult {
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum TurnStatus {
     /// The model finished.
     Completed,

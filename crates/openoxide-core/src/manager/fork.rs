@@ -54,7 +54,7 @@ pub fn fork_rollout(
                     context.directory = Some(directory.id().as_str().to_owned());
                 }
             }
-            _ => {}
+            RolloutItem::ResponseItem(_) | RolloutItem::EventMsg(_) | RolloutItem::Compacted(_) => {}
         }
         writer.append_line(&line).map_err(failed)?;
     }
@@ -70,7 +70,10 @@ pub fn fork_rollout(
 fn mode_of(lines: &[RolloutLine]) -> SandboxMode {
     let mode = |line: &RolloutLine| match &line.item {
         RolloutItem::TurnContext(context) => Some(context.sandbox),
-        _ => None,
+        RolloutItem::SessionMeta(_)
+        | RolloutItem::ResponseItem(_)
+        | RolloutItem::EventMsg(_)
+        | RolloutItem::Compacted(_) => None,
     };
     lines.iter().rev().find_map(mode).unwrap_or(SandboxMode::ReadOnly)
 }

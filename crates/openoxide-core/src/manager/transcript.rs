@@ -117,7 +117,7 @@ impl Transcript {
                     }
                 }
                 HistoryItem::Image { .. } => self.entries.push(TranscriptEntry::Picture),
-                _ => {}
+                HistoryItem::Message { .. } | HistoryItem::Note { .. } | HistoryItem::Reasoning { .. } => {}
             },
             RolloutItem::Compacted(_) => self.entries.push(TranscriptEntry::Compacted),
             RolloutItem::EventMsg(EventRecord::ApprovalDecided { what, mut decision, by, .. }) => {
@@ -135,7 +135,7 @@ impl Transcript {
                 let tokens = usage.input_tokens + usage.output_tokens;
                 self.entries.push(TranscriptEntry::End { turn: turn_id.to_string(), status, diff, tokens });
             }
-            _ => {}
+            RolloutItem::EventMsg(_) => {}
         }
     }
 

@@ -26,7 +26,17 @@ pub(crate) struct Question {
     pub(crate) justification: Option<String>,
 }
 
-/// The answer to a question, for the rest of its thread.
+/// A question with what the rules say of it. It is judged once; whoever asks, refuses or tells takes it from here.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Judged {
+    pub(crate) question: Question,
+    pub(crate) verdict: Verdict,
+    /// Whether it is done within a sandbox.
+    pub(crate) confined: bool,
+}
+
+/// The answer to a question, for the rest of its thread, where it can be written down. What is typed cannot: the number of
+/// a command means another command after a restart.
 pub(crate) fn for_thread(question: &Question) -> Option<RememberedApproval> {
     let leaves_sandbox = question.leaves_sandbox;
     match &question.action {
@@ -34,7 +44,7 @@ pub(crate) fn for_thread(question: &Question) -> Option<RememberedApproval> {
             Some(RememberedApproval::Command { argv: argv.clone(), cwd: cwd.clone(), leaves_sandbox })
         }
         ApprovalAction::Patch { .. } => Some(RememberedApproval::Patches { leaves_sandbox }),
-        ApprovalAction::UserInput { .. } => None,
+        ApprovalAction::Input { .. } | ApprovalAction::UserInput { .. } => None,
     }
 }
 
@@ -42,14 +52,19 @@ pub(crate) fn for_thread(question: &Question) -> Option<RememberedApproval> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Remembered {
     commands: HashSet<(Vec<String>, PathBuf, bool)>,
+    /// The number of a command, what is typed into it, and whether it runs outside of the sandbox.
+    inputs: HashSet<(u64, String, bool)>,
     patches: bool,
     patches_beyond: bool,
 }
 
 impl Remembered {
-    /// Notes an approval for the thread: the exact command in the exact directory, or every patch, in the sandbox or out
-    /// of it.
+    /// Notes an approval for the thread: the exact command in the exact directory, the exact text typed into one command,
+    /// or every patch, in the sandbox or out of it.
     pub(crate) fn approve(&mut self, question: &Question) {
+        if let ApprovalAction::Input { command_id, text, .. } = &question.action {
+            self.inputs.insert((*command_id, text.clone(), question.leaves_sandbox));
+        }
         if let Some(approval) = for_thread(question) {
             self.restore(approval);
         }
@@ -72,6 +87,9 @@ impl Remembered {
                 !self.commands.is_empty()
                     && self.commands.contains(&(argv.clone(), cwd.clone(), question.leaves_sandbox))
             }
+            ApprovalAction::Input { command_id, text, .. } => {
+                self.inputs.contains(&(*command_id, text.clone(), question.leaves_sandbox))
+            }
             ApprovalAction::Patch { .. } if question.leaves_sandbox => self.patches_beyond,
             ApprovalAction::Patch { .. } => self.patches,
             ApprovalAction::UserInput { .. } => false,
@@ -92,12 +110,18 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// What is to be done with a question; what was approved for the thread is not asked again.
-    pub(crate) fn judge(&self, question: &Question) -> Verdict {
+    pub(crate) fn judge(&self, question: Question) -> Judged {
+        let (verdict, confined) = (self.verdict(&question), self.confines(&question));
+        Judged { question, verdict, confined }
+    }
+
+    fn verdict(&self, question: &Question) -> Verdict {
         if let Some(verdict) = self.judge_network(question) {
             return verdict;
         }
         let request = match &question.action {
             ApprovalAction::Command { argv, .. } => Request::Command { argv, escalated: question.leaves_sandbox },
+            ApprovalAction::Input { text, .. } => Request::Input { text, escalated: question.leaves_sandbox },
             ApprovalAction::Patch { .. } => {
                 let reach = if question.leaves_sandbox { PatchReach::Beyond } else { PatchReach::Within };
                 Request::Patch { reach }
@@ -114,7 +138,8 @@ impl Rules {
     /// What runs outside of a sandbox has the network of this machine. Where that is refused, nobody is asked for it.
     fn judge_network(&self, question: &Question) -> Option<Verdict> {
         let why = self.no_host_network.as_ref()?;
-        if self.confines(question) || !matches!(question.action, ApprovalAction::Command { .. }) {
+        let runs = matches!(question.action, ApprovalAction::Command { .. } | ApprovalAction::Input { .. });
+        if self.confines(question) || !runs {
             return None;
         }
         let reason = format!("outside of the sandbox it would reach the network of this machine, and {why}");
@@ -125,13 +150,15 @@ impl Rules {
     fn judge_asking(&self) -> Verdict {
         let (decision, rule, reason) = match self.policy {
             ApprovalPolicy::Never => (RuleDecision::Forbid, "policy:never", "the person wants never to be asked"),
-            _ => (RuleDecision::Ask, "user-input", "the agent wants to know it from you"),
+            ApprovalPolicy::Untrusted | ApprovalPolicy::OnRequest | ApprovalPolicy::OnFailure => {
+                (RuleDecision::Ask, "user-input", "the agent wants to know it from you")
+            }
         };
         Verdict { decision, rule: rule.into(), reason: reason.into() }
     }
 
     /// Whether what is asked is done within a sandbox.
-    pub(crate) fn confines(&self, question: &Question) -> bool {
+    fn confines(&self, question: &Question) -> bool {
         self.sandbox != SandboxMode::DangerFullAccess && !question.leaves_sandbox
     }
 }
@@ -140,6 +167,7 @@ impl Rules {
 pub(crate) fn refusal(action: &ApprovalAction, verdict: &Verdict) -> (String, DenialReason) {
     let what = match action {
         ApprovalAction::Command { .. } => "The command was not run",
+        ApprovalAction::Input { .. } => "Nothing was typed",
         ApprovalAction::Patch { .. } => "The patch was not applied; no file was changed",
         ApprovalAction::UserInput { .. } => {
             let sentence = format!("The question was not asked: {}. Decide yourself, and say how.", verdict.reason);
@@ -154,10 +182,21 @@ pub(crate) fn refusal(action: &ApprovalAction, verdict: &Verdict) -> (String, De
     (sentence, reason)
 }
 
+/// What is typed into, for a person.
+fn typed_into(command_id: u64, argv: &[String]) -> String {
+    match argv {
+        [] => format!("command {command_id}"),
+        argv => format!("`{}` (command {command_id})", command_line(argv)),
+    }
+}
+
 /// An action for a person, on one line: the command as a shell would show it, or the files of a patch.
 pub(crate) fn describe(action: &ApprovalAction) -> String {
     match action {
         ApprovalAction::Command { argv, .. } => command_line(argv),
+        ApprovalAction::Input { command_id, argv, text, .. } => {
+            format!("type {} into {}", command_line(std::slice::from_ref(text)), typed_into(*command_id, argv))
+        }
         ApprovalAction::Patch { changes, .. } => {
             let paths: Vec<String> = changes.iter().map(|change| quote_path(&change.path)).collect();
             format!("patch {}", paths.join(", "))
@@ -184,6 +223,7 @@ pub(crate) fn decision_word(decision: &Decision) -> String {
 pub(crate) fn denial_sentence(action: &ApprovalAction, reason: DenialReason, note: Option<&str>) -> String {
     let what = match action {
         ApprovalAction::Command { .. } => "The command was not run",
+        ApprovalAction::Input { .. } => "Nothing was typed",
         ApprovalAction::Patch { .. } => "The patch was not applied; no file was changed",
         ApprovalAction::UserInput { .. } => "The question was not answered",
     };
@@ -200,7 +240,9 @@ pub(crate) fn denial_sentence(action: &ApprovalAction, reason: DenialReason, not
         DenialReason::Declined | DenialReason::Cancelled => {
             "Do not try to reach the same effect another way. Go on without it, or say what you would need it for."
         }
-        _ => "Go on with what needs no approval, and say in your last message what was left undone.",
+        DenialReason::Error | DenialReason::TimedOut | DenialReason::Disconnected | DenialReason::NotAskable => {
+            "Go on with what needs no approval, and say in your last message what was left undone."
+        }
     };
     match note.map(str::trim).filter(|note| !note.is_empty()) {
         Some(note) => format!("{what}: {why}. Their words: {note}\n{next}"),
@@ -237,7 +279,8 @@ mod tests {
     fn an_approval_for_the_thread_holds_for_the_exact_command_directory_and_reach() {
         let mut rules = rules();
         rules.remembered.approve(&command("make", "/a", false));
-        let asks = |rules: &Rules, question: &Question| rules.judge(question).decision == RuleDecision::Ask;
+        let asks =
+            |rules: &Rules, question: &Question| rules.judge(question.clone()).verdict.decision == RuleDecision::Ask;
         assert!(!asks(&rules, &command("make", "/a", false)));
         assert!(asks(&rules, &command("make ", "/a", false)));
         assert!(asks(&rules, &command("make", "/b", false)));
@@ -249,11 +292,31 @@ mod tests {
     }
 
     #[test]
+    fn an_approval_of_what_is_typed_holds_for_that_text_and_command_and_is_not_written_down() {
+        let typed = |command_id, text: &str| {
+            let (argv, text) = (vec!["bash".to_owned()], text.to_owned());
+            let action = ApprovalAction::Input { command_id, argv, cwd: "/a".into(), text };
+            Question { action, leaves_sandbox: false, justification: None }
+        };
+        let mut rules = rules();
+        let asks =
+            |rules: &Rules, question: &Question| rules.judge(question.clone()).verdict.decision == RuleDecision::Ask;
+        assert!(asks(&rules, &typed(1, "make\n")));
+        rules.remembered.approve(&typed(1, "make\n"));
+        assert!(!asks(&rules, &typed(1, "make\n")));
+        assert!(asks(&rules, &typed(2, "make\n")) && asks(&rules, &typed(1, "make test\n")));
+        assert_eq!(for_thread(&typed(1, "make\n")), None);
+        let forbidden = rules.judge(typed(1, "rm -rf /\n")).verdict;
+        assert_eq!(forbidden.decision, RuleDecision::Forbid, "{forbidden:?}");
+        assert_eq!(describe(&typed(3, "y\n").action), "type $'y\\n' into `bash` (command 3)");
+    }
+
+    #[test]
     fn an_approval_does_not_outweigh_what_is_forbidden() {
         let mut rules = rules();
         let question = command("rm -rf /", "/a", false);
         rules.remembered.approve(&question);
-        let verdict = rules.judge(&question);
+        let verdict = rules.judge(question.clone()).verdict;
         assert_eq!(verdict.decision, RuleDecision::Forbid);
         let (sentence, reason) = refusal(&question.action, &verdict);
         assert!(sentence.contains("it removes /") && reason == DenialReason::Declined, "{sentence}");
@@ -265,11 +328,11 @@ mod tests {
         rules.policy = ApprovalPolicy::OnRequest;
         rules.remembered.approve(&command("make", "/a", true));
         rules.no_host_network = Some("a listener is open".into());
-        let decided = |question: &Question| rules.judge(question).decision;
+        let decided = |question: &Question| rules.judge(question.clone()).verdict.decision;
         assert_eq!(decided(&command("make", "/a", true)), RuleDecision::Forbid, "approved for the thread before");
         assert_eq!(decided(&command("make", "/a", false)), RuleDecision::Allow);
         assert_eq!(decided(&patch(true)), RuleDecision::Ask, "a patch reaches no network");
-        let reason = rules.judge(&command("curl x", "/a", true)).reason;
+        let reason = rules.judge(command("curl x", "/a", true)).verdict.reason;
         assert!(reason.contains("a listener is open"), "{reason}");
     }
 

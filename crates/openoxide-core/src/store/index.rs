@@ -162,7 +162,7 @@ fn head(path: &Path, id: ThreadId) -> io::Result<(Entry, bool)> {
                     return Ok((entry, true));
                 }
             }
-            _ => {}
+            RolloutItem::TurnContext(_) | RolloutItem::EventMsg(_) | RolloutItem::Compacted(_) => {}
         }
     }
     Ok((entry, false))

@@ -72,7 +72,6 @@ impl RolloutLine {
 /// What a line of a rollout says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "payload", rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum RolloutItem {
     /// The first line: whose rollout this is.
     SessionMeta(SessionMeta),
@@ -232,7 +231,6 @@ pub struct TurnContext {
 /// Something that happened, beside the history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum EventRecord {
     /// A question was settled.
     ApprovalDecided {

@@ -114,7 +114,7 @@ async fn only_so_many_commands_stay_in_the_background() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn typing_into_a_command_is_asked_like_a_command() {
+async fn typing_into_a_command_is_asked_and_names_the_command() {
     let sleep = ("exec_command", r#"{"cmd": "sleep", "tty": true, "yield_time_ms": 300}"#.to_owned());
     let typed = |text: &str| ("write_stdin", serde_json::json!({ "session_id": 1, "chars": text }).to_string());
     let bench = Bench::new(vec![
@@ -130,6 +130,7 @@ async fn typing_into_a_command_is_asked_like_a_command() {
         .submit(Op::Approval { id: request.id, decision: Decision::Approve, by: Decider::Client(None) })
         .unwrap();
     let request = thread.asked().await;
-    let shown = serde_json::to_string(&request.action).unwrap();
-    assert!(shown.contains("rm -rf x"), "the key that ends it went through unasked: {shown}");
+    let crate::ApprovalAction::Input { command_id, argv, text, .. } = &request.action else { panic!("{request:?}") };
+    assert_eq!((*command_id, text.as_str()), (1, "rm -rf x\n"), "the key that ends it went through unasked");
+    assert!(argv.last().is_some_and(|line| line.contains("sleep")), "{argv:?}");
 }

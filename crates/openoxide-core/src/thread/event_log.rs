@@ -294,8 +294,11 @@ fn weight(event: &Event) -> usize {
         Event::ItemDelta { delta, .. } => delta.len(),
         Event::ApprovalRequested { request, .. } => match &request.action {
             ApprovalAction::Patch { unified_diff, .. } => 2 * unified_diff.len(),
-            ApprovalAction::Command { argv, .. } => argv.iter().map(String::len).sum(),
-            ApprovalAction::UserInput { .. } => 1024,
+            ApprovalAction::Command { argv, .. } => argv_weight(argv),
+            ApprovalAction::Input { argv, text, .. } => argv_weight(argv) + text.len(),
+            ApprovalAction::UserInput { questions } => {
+                questions.iter().map(|question| question.question.len() + OVERHEAD).sum()
+            }
         },
         Event::Plan { steps, .. } => steps.iter().map(|step| step.step.len() + OVERHEAD).sum(),
         Event::Warning { message, .. } => message.len(),
@@ -308,9 +311,13 @@ fn weight(event: &Event) -> usize {
 fn item_weight(item: &TurnItem) -> usize {
     let held = match &item.kind {
         TurnItemKind::Message { text } | TurnItemKind::Reasoning { text } => text.len(),
-        TurnItemKind::Command { argv, output, .. } => argv.iter().map(String::len).sum::<usize>() + output.len(),
+        TurnItemKind::Command { argv, output, .. } => argv_weight(argv) + output.len(),
         TurnItemKind::Patch { changes, .. } => changes.iter().map(|change| change.diff.len() + OVERHEAD).sum(),
         TurnItemKind::Tool { summary, .. } => summary.len(),
     };
     held + OVERHEAD
+}
+
+fn argv_weight(argv: &[String]) -> usize {
+    argv.iter().map(|arg| arg.len() + size_of::<String>()).sum()
 }

@@ -15,7 +15,7 @@ pub(crate) fn check_place_offline(
 ) -> Result<(), CoreError> {
     match mode {
         SandboxMode::DangerFullAccess => check_not_in(path, &surroundings.own_secrets()),
-        _ => check_not_in(path, &hidden_places(surroundings)),
+        SandboxMode::ReadOnly | SandboxMode::WorkspaceWrite => check_not_in(path, &hidden_places(surroundings)),
     }
 }
 

@@ -246,7 +246,10 @@ fn crash_ending(id: ThreadId, restored: &Restored, turn: &CutOff) -> (Vec<Histor
 pub(crate) fn salvaged_meta(id: ThreadId, lines: &[RolloutLine]) -> Option<SessionMeta> {
     let context = lines.iter().find_map(|line| match &line.item {
         RolloutItem::TurnContext(context) => Some(context),
-        _ => None,
+        RolloutItem::SessionMeta(_)
+        | RolloutItem::ResponseItem(_)
+        | RolloutItem::EventMsg(_)
+        | RolloutItem::Compacted(_) => None,
     })?;
     Some(SessionMeta {
         id,

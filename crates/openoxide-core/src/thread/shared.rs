@@ -89,7 +89,7 @@ impl Core {
             SandboxMode::DangerFullAccess => {
                 places::check_not_in(path, &self.config.launcher.surroundings().own_secrets())
             }
-            _ => places::check_not_in(path, &self.hidden_places()),
+            SandboxMode::ReadOnly | SandboxMode::WorkspaceWrite => places::check_not_in(path, &self.hidden_places()),
         }
     }
 

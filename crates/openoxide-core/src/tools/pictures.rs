@@ -54,7 +54,12 @@ pub(crate) fn without_oldest(history: &[Arc<HistoryItem>], max_bytes: usize) -> 
 fn bytes(item: &HistoryItem) -> usize {
     match item {
         HistoryItem::Image { data, .. } => data.len(),
-        _ => 0,
+        HistoryItem::Message { .. }
+        | HistoryItem::Note { .. }
+        | HistoryItem::Reasoning { .. }
+        | HistoryItem::FunctionCall { .. }
+        | HistoryItem::CustomToolCall { .. }
+        | HistoryItem::ToolOutput { .. } => 0,
     }
 }
 

@@ -108,16 +108,17 @@ impl WriteStdin {
         })
     }
 
-    /// What a person may have to decide. What is typed may be a command of its own (into a shell), so it is put up like one; keys that
+    /// What a person may have to decide. What is typed may be a command of its own (into a shell), so it is asked about like one; keys that
     /// only end something are not.
     fn question(&self, env: &ToolEnv) -> Option<Question> {
         let only_ends = self.chars.chars().all(|c| matches!(c, '\u{3}' | '\u{4}'));
         let command = env.commands().background(self.session);
         let is_outside = command.as_ref().is_some_and(|command| !command.confined);
         (!only_ends).then(|| Question {
-            action: ApprovalAction::Command {
-                argv: vec![NAME.to_owned(), self.session.to_string(), self.chars.clone()],
-                cwd: command.map_or_else(|| env.cwd().to_owned(), |command| command.cwd),
+            action: {
+                let (argv, cwd) =
+                    command.map_or_else(|| (Vec::new(), env.cwd().to_owned()), |command| (command.argv, command.cwd));
+                ApprovalAction::Input { command_id: self.session, argv, cwd, text: self.chars.clone() }
             },
             // A shell that left the sandbox would run it there.
             leaves_sandbox: is_outside && env.sandbox() != SandboxMode::DangerFullAccess,

@@ -71,7 +71,13 @@ impl Compaction {
                     text.push_str(&said);
                 }
                 ModelEvent::Completed { usage: spent } => *usage += spent,
-                _ => {}
+                ModelEvent::ItemStarted(_)
+                | ModelEvent::TextDelta(_)
+                | ModelEvent::ReasoningDelta(_)
+                | ModelEvent::ItemDone(_)
+                | ModelEvent::Restarted { .. }
+                | ModelEvent::Retrying { .. }
+                | ModelEvent::Paused => {}
             }
         }
         Ok(text)

@@ -23,7 +23,7 @@ use super::host::{Carried, ContextDue, StartedTurn, TurnHost, TurnStart};
 use super::state::{Budget, Outcome, TurnState};
 use super::step::{Action, CallIndex, Input};
 use super::waiting::{out_of_time, poll_some};
-use crate::rules::approvals::{Question, Rules};
+use crate::rules::approvals::{Judged, Rules};
 use crate::store::TurnContext;
 use crate::tools::turn_diff::TurnDiff;
 use crate::tools::{self, CallOutcome, PictureRoom, Prepared, PreparedCall, ToolEnv, ToolHost, TurnEnv};
@@ -407,15 +407,14 @@ impl Driver {
         }
     }
 
-    fn ask(&mut self, questions: Vec<(CallIndex, Question)>) {
+    fn ask(&mut self, questions: Vec<(CallIndex, Judged)>) {
         let (calls, requests): (Vec<_>, Vec<_>) = questions
             .into_iter()
-            .map(|(call, question)| {
-                let rules = self.state.rules();
+            .map(|(call, Judged { question, verdict, confined })| {
                 let request = ApprovalRequest {
                     id: ApprovalId::new(),
-                    reason: rules.judge(&question).reason,
-                    confined: rules.confines(&question),
+                    reason: verdict.reason,
+                    confined,
                     thread_id: self.host.thread_id(),
                     turn_id: self.turn.turn_id,
                     call_id: self.state.call(call).call_id.clone(),

@@ -13,13 +13,22 @@ pub(crate) fn missing_outputs(items: &[Arc<HistoryItem>]) -> Vec<HistoryItem> {
         .iter()
         .filter_map(|item| match &**item {
             HistoryItem::ToolOutput { call_id, .. } => Some(call_id.as_str()),
-            _ => None,
+            HistoryItem::Message { .. }
+            | HistoryItem::Note { .. }
+            | HistoryItem::Image { .. }
+            | HistoryItem::Reasoning { .. }
+            | HistoryItem::FunctionCall { .. }
+            | HistoryItem::CustomToolCall { .. } => None,
         })
         .collect();
     let calls = items.iter().filter_map(|item| match &**item {
         HistoryItem::FunctionCall { call_id, .. } => Some((call_id, false)),
         HistoryItem::CustomToolCall { call_id, .. } => Some((call_id, true)),
-        _ => None,
+        HistoryItem::Message { .. }
+        | HistoryItem::Note { .. }
+        | HistoryItem::Image { .. }
+        | HistoryItem::Reasoning { .. }
+        | HistoryItem::ToolOutput { .. } => None,
     });
     calls
         .filter(|(call_id, _)| !answered.contains(call_id.as_str()))

@@ -3,7 +3,7 @@
 use openoxide_llm::{HistoryItem, ModelEvent};
 
 use super::compact::Summary;
-use crate::rules::approvals::Question;
+use crate::rules::approvals::Judged;
 use crate::tools::{CallOutcome, Prepared};
 use crate::{Decider, Decision, Event, Interruption, ItemStatus, RememberedApproval, TurnItemKind, TurnStatus};
 
@@ -62,7 +62,7 @@ pub(crate) enum Action {
     /// Find out what a call comes down to.
     Prepare(CallIndex),
     /// Put these questions, all at once.
-    Ask(Vec<(CallIndex, Question)>),
+    Ask(Vec<(CallIndex, Judged)>),
     /// Run a call under this item.
     Run(CallIndex, u64),
     /// Let a call that ran, when it runs again, leave the sandbox.

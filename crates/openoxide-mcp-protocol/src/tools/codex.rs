@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::choices::Word;
 use super::{
-    ApprovalChoice, ConfigOverrides, Offer, OpenoxideParams, ReplyParams, SandboxChoice, ToolCall, ToolCallError,
+    ApprovalChoice, Choices, ConfigOverrides, OpenoxideParams, ReplyParams, SandboxChoice, ToolCall, ToolCallError,
 };
 
 /// Starts a session.
@@ -51,12 +51,12 @@ struct CodexReplyParams {
 }
 
 /// The tools as they are listed, with what is offered.
-pub(super) fn list(offer: &Offer) -> [Tool; 2] {
+pub(super) fn list(choices: &Choices) -> [Tool; 2] {
     let text = |description: &str| json!({ "type": "string", "description": description });
     let mut sandbox = text("What commands may touch.");
-    sandbox["enum"] = offer.sandboxes.iter().map(|word| word.as_str()).collect();
+    sandbox["enum"] = choices.sandboxes.iter().map(|word| word.as_str()).collect();
     let mut policy = text("When approval is asked for before a command is run.");
-    policy["enum"] = offer.policies.iter().map(|word| word.as_str()).collect();
+    policy["enum"] = choices.policies.iter().map(|word| word.as_str()).collect();
     let start = json!({
         "type": "object",
         "properties": {
@@ -106,11 +106,11 @@ fn object(value: Value) -> JsonObject {
 }
 
 /// Reads a call of one of these tools.
-pub(super) fn parse(offer: &Offer, name: &str, arguments: Option<&RawValue>) -> Result<ToolCall, ToolCallError> {
+pub(super) fn parse(choices: &Choices, name: &str, arguments: Option<&RawValue>) -> Result<ToolCall, ToolCallError> {
     let Some(arguments) = arguments else {
         return bad(format!("Missing arguments for {name} tool-call; the `prompt` field is required."));
     };
-    if name == CODEX_REPLY { reply(arguments) } else { start(offer, arguments) }
+    if name == CODEX_REPLY { reply(arguments) } else { start(choices, arguments) }
 }
 
 fn bad<T>(message: String) -> Result<T, ToolCallError> {
@@ -122,7 +122,7 @@ fn read<T: DeserializeOwned>(arguments: &RawValue, what: &str) -> Result<T, Tool
         .or_else(|error| bad(format!("Failed to parse configuration for {what} tool: {error}")))
 }
 
-fn start(offer: &Offer, arguments: &RawValue) -> Result<ToolCall, ToolCallError> {
+fn start(choices: &Choices, arguments: &RawValue) -> Result<ToolCall, ToolCallError> {
     let params: CodexParams = read(arguments, "Codex")?;
     if params.prompt.trim().is_empty() {
         return bad("Failed to parse configuration for Codex tool: prompt is empty; say what to do".to_owned());
@@ -136,9 +136,9 @@ fn start(offer: &Offer, arguments: &RawValue) -> Result<ToolCall, ToolCallError>
         prompt: params.prompt,
         cwd: params.cwd,
         model: params.model.filter(|model| !model.is_empty()),
-        sandbox: sandbox.map(|word| word_of("sandbox", &word, &offer.sandboxes, &SandboxChoice::ALL)).transpose()?,
+        sandbox: sandbox.map(|word| word_of("sandbox", &word, &choices.sandboxes, &SandboxChoice::ALL)).transpose()?,
         approval_policy: policy
-            .map(|word| word_of("approval-policy", &word, &offer.policies, &ApprovalChoice::ALL))
+            .map(|word| word_of("approval-policy", &word, &choices.policies, &ApprovalChoice::ALL))
             .transpose()?,
         instructions: params.developer_instructions.or_else(|| setting("developer_instructions")),
         base_instructions: params.base_instructions,
@@ -190,7 +190,7 @@ mod tests {
     use crate::tools::ToolSet;
 
     fn parsed(name: &str, json: &str) -> Result<ToolCall, ToolCallError> {
-        let tools = ToolSet::new(Offer::default()).with_codex();
+        let tools = ToolSet::new(Choices::default()).with_codex();
         tools.parse(name, Some(&RawValue::from_string(json.to_owned()).unwrap()))
     }
 
@@ -230,7 +230,7 @@ mod tests {
             let Err(ToolCallError::BadArguments(text)) = parsed(tool, json) else { panic!("{json}") };
             assert!(text.starts_with(beginning), "{text}");
         }
-        let plain = ToolSet::new(Offer::default()).parse(CODEX, None);
+        let plain = ToolSet::new(Choices::default()).parse(CODEX, None);
         assert!(matches!(plain, Err(ToolCallError::UnknownTool(_))), "without the compatibility there is no such tool");
     }
 }

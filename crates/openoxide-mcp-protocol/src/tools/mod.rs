@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use arguments::{bad, read};
 pub use choices::{ApprovalChoice, SandboxChoice};
 pub use mirrored::Mirrored;
-pub use schema::{Offer, ToolSet};
+pub use schema::{Choices, ToolSet};
 
 /// Starts a thread.
 pub const OPENOXIDE: &str = "openoxide";
@@ -230,7 +230,7 @@ impl ToolSet {
                 not_blank(name, "query", &params.query)?;
                 Ok(ToolCall::Query(params))
             }
-            _ if self.has_codex() && codex::is_codex(name) => codex::parse(self.offer(), name, arguments),
+            _ if self.has_codex() && codex::is_codex(name) => codex::parse(self.choices(), name, arguments),
             _ => {
                 let names: Vec<&str> = self.list().iter().map(|tool| &*tool.name).collect();
                 Err(ToolCallError::UnknownTool(format!("unknown tool {name:?}; the tools are {}", names.join(", "))))
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     fn parse(name: &str, json: &str) -> Result<ToolCall, ToolCallError> {
-        parse_with(&ToolSet::new(Offer::default()), name, json)
+        parse_with(&ToolSet::new(Choices::default()), name, json)
     }
 
     fn parse_with(tools: &ToolSet, name: &str, json: &str) -> Result<ToolCall, ToolCallError> {
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn tool_schemas_are_as_reviewed() {
-        insta::assert_json_snapshot!(ToolSet::new(Offer::default()).list());
+        insta::assert_json_snapshot!(ToolSet::new(Choices::default()).list());
     }
 
     #[test]
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn what_the_operator_does_not_allow_is_not_listed_and_refused_by_name() {
-        let tools = ToolSet::new(Offer {
+        let tools = ToolSet::new(Choices {
             sandboxes: vec![SandboxChoice::ReadOnly],
             default_sandbox: SandboxChoice::ReadOnly,
             policies: vec![ApprovalChoice::Untrusted, ApprovalChoice::OnRequest],

@@ -13,7 +13,7 @@ use crate::{ToolOutput, apps};
 
 /// What the operator of a server lets callers ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Offer {
+pub struct Choices {
     /// Sandbox modes, in the order in which they are listed.
     pub sandboxes: Vec<SandboxChoice>,
     /// The mode where the caller names none.
@@ -24,7 +24,7 @@ pub struct Offer {
     pub default_policy: ApprovalChoice,
 }
 
-impl Default for Offer {
+impl Default for Choices {
     fn default() -> Self {
         Self {
             sandboxes: SandboxChoice::ALL.to_vec(),
@@ -38,7 +38,7 @@ impl Default for Offer {
 /// The tools of one server: as they are listed, and as their arguments are read.
 #[derive(Debug)]
 pub struct ToolSet {
-    offer: Offer,
+    choices: Choices,
     codex: bool,
     listed: OnceLock<Vec<Tool>>,
 }
@@ -46,8 +46,8 @@ pub struct ToolSet {
 impl ToolSet {
     /// The tools with what is offered. The listing is made when it is first wanted.
     #[must_use]
-    pub fn new(offer: Offer) -> Self {
-        Self { offer, codex: false, listed: OnceLock::new() }
+    pub fn new(choices: Choices) -> Self {
+        Self { choices, codex: false, listed: OnceLock::new() }
     }
 
     /// With the tools of Codex as well.
@@ -60,16 +60,16 @@ impl ToolSet {
         self.codex
     }
 
-    pub(super) fn offer(&self) -> &Offer {
-        &self.offer
+    pub(super) fn choices(&self) -> &Choices {
+        &self.choices
     }
 
     /// All tools as `tools/list` shows them, in one fixed order.
     pub fn list(&self) -> &[Tool] {
         self.listed.get_or_init(|| {
-            let mut tools = list(&self.offer);
+            let mut tools = list(&self.choices);
             if self.codex {
-                tools.extend(codex::list(&self.offer));
+                tools.extend(codex::list(&self.choices));
             }
             tools
         })
@@ -77,14 +77,14 @@ impl ToolSet {
 }
 
 /// Leaves the words that are offered, and says which one holds where none is given.
-fn offer_words<T: Word>(schema: &mut JsonObject, field: &str, words: &[T], default: T) {
+fn set_words<T: Word>(schema: &mut JsonObject, field: &str, words: &[T], default: T) {
     let property = schema.get_mut("properties").and_then(|properties| properties.get_mut(field));
     let Some(property) = property.and_then(Value::as_object_mut) else { return };
     property.insert("enum".to_owned(), words.iter().map(|word| word.as_str()).collect());
     property.insert("default".to_owned(), default.as_str().into());
 }
 
-fn list(offer: &Offer) -> Vec<Tool> {
+fn list(choices: &Choices) -> Vec<Tool> {
     let output = Arc::new(schema_of::<ToolOutput>());
     let tool = |name, title, description, input: JsonObject, annotations: ToolAnnotations| {
         Tool::new(name, description, Arc::new(input))
@@ -94,8 +94,8 @@ fn list(offer: &Offer) -> Vec<Tool> {
     };
     let shown = |tool: Tool| tool.with_meta(MetaObject(apps::tool_meta()));
     let mut start = schema_of::<OpenoxideParams>();
-    offer_words(&mut start, "sandbox", &offer.sandboxes, offer.default_sandbox);
-    offer_words(&mut start, "approval_policy", &offer.policies, offer.default_policy);
+    set_words(&mut start, "sandbox", &choices.sandboxes, choices.default_sandbox);
+    set_words(&mut start, "approval_policy", &choices.policies, choices.default_policy);
     vec![
         shown(tool(
             OPENOXIDE,

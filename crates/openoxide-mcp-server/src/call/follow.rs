@@ -53,7 +53,13 @@ pub(crate) async fn follow(server: Arc<Server>, task: Arc<Task>, handle: TurnHan
                     Event::ApprovalRequested { .. } if cannot_ask => deny_questions(&thread, turn),
                     Event::ApprovalRequested { .. } => put_questions(&server, &task, &thread, turn, &attachment),
                     Event::ApprovalSettled { id, .. } => server.attachments.settled(thread.id(), turn, *id),
-                    _ => {}
+                    Event::TurnStarted { .. }
+                    | Event::ItemStarted { .. }
+                    | Event::ItemDelta { .. }
+                    | Event::ItemCompleted { .. }
+                    | Event::Usage { .. }
+                    | Event::Plan { .. }
+                    | Event::Warning { .. } => {}
                 }
                 let phase = phase_of(&event);
                 if phase.is_some() || matches!(event, Event::ApprovalSettled { .. }) {

@@ -122,7 +122,13 @@ impl Reporter {
         let level = match event {
             Event::ItemDelta { .. } | Event::Usage { .. } => LogLevel::Debug,
             Event::Warning { .. } => LogLevel::Warning,
-            _ => LogLevel::Info,
+            Event::TurnStarted { .. }
+            | Event::ItemStarted { .. }
+            | Event::ItemCompleted { .. }
+            | Event::ApprovalRequested { .. }
+            | Event::ApprovalSettled { .. }
+            | Event::Plan { .. }
+            | Event::TurnEnded { .. } => LogLevel::Info,
         };
         if !self.wants(level) {
             return;

@@ -229,7 +229,13 @@ impl<'a> CallRunner<'a> {
                             }
                         }
                         Event::ApprovalSettled { id, .. } => self.settled(id),
-                        _ => {}
+                        Event::TurnStarted { .. }
+                        | Event::ItemStarted { .. }
+                        | Event::ItemDelta { .. }
+                        | Event::ItemCompleted { .. }
+                        | Event::Usage { .. }
+                        | Event::Plan { .. }
+                        | Event::Warning { .. } => {}
                     }
                 }
                 () = attachment.ask_again.notified() => {

@@ -1,12 +1,12 @@
 //! The same words in two vocabularies: the wire's choices and core's modes and policies; and what a server offers of them.
 
 use openoxide_core::{ApprovalPolicy, Config, SandboxMode};
-use openoxide_mcp_protocol::tools::{ApprovalChoice, Offer, SandboxChoice};
+use openoxide_mcp_protocol::tools::{ApprovalChoice, Choices, SandboxChoice};
 
 /// What callers of a server may ask for.
-pub(crate) fn offer(config: &Config) -> Offer {
+pub(crate) fn of(config: &Config) -> Choices {
     let defaults = config.thread_defaults();
-    Offer {
+    Choices {
         sandboxes: config.ceiling.sandboxes().iter().copied().map(to_sandbox_choice).collect(),
         default_sandbox: to_sandbox_choice(defaults.sandbox),
         policies: config.ceiling.policies().iter().copied().map(to_approval_choice).collect(),

@@ -41,7 +41,6 @@ pub(crate) fn data_of(event: &Event) -> Option<EventData<'_>> {
         Event::TurnEnded { result, .. } => {
             EventData::TurnEnded { status: output::status(result.status), duration_ms: result.duration_ms }
         }
-        _ => return None,
     })
 }
 
@@ -56,7 +55,10 @@ fn shortened(item: &TurnItem) -> Cow<'_, TurnItem> {
                 kind: TurnItemKind::Patch { call_id, changes, status: *status },
             });
         }
-        _ => return Cow::Borrowed(item),
+        TurnItemKind::Message { .. }
+        | TurnItemKind::Reasoning { .. }
+        | TurnItemKind::Command { .. }
+        | TurnItemKind::Tool { .. } => return Cow::Borrowed(item),
     };
     let mut start = output.len() - OUTPUT_SHOWN;
     while !output.is_char_boundary(start) {
@@ -83,21 +85,27 @@ pub(crate) fn phase_of(event: &Event) -> Option<String> {
                 many => format!("changing {} files", many.len()),
             },
             TurnItemKind::Tool { summary, .. } => brief(summary),
-            _ => return None,
         },
         Event::ItemCompleted { item, .. } => match &item.kind {
             TurnItemKind::Message { .. } | TurnItemKind::Reasoning { .. } => return None,
-            _ => "thinking".to_owned(),
+            TurnItemKind::Command { .. } | TurnItemKind::Patch { .. } | TurnItemKind::Tool { .. } => {
+                "thinking".to_owned()
+            }
         },
         Event::ApprovalRequested { request, .. } => match &request.action {
             ApprovalAction::Command { argv, .. } => {
                 format!("waiting for approval of {}", brief(&openoxide_core::command_line(argv)))
             }
             ApprovalAction::UserInput { .. } => "waiting for an answer".to_owned(),
-            _ => "waiting for approval of a patch".to_owned(),
+            ApprovalAction::Input { text, .. } => format!("waiting for approval to type {}", brief(text)),
+            ApprovalAction::Patch { .. } => "waiting for approval of a patch".to_owned(),
         },
         Event::Warning { message, .. } => brief(message),
-        _ => return None,
+        Event::ItemDelta { .. }
+        | Event::ApprovalSettled { .. }
+        | Event::Usage { .. }
+        | Event::Plan { .. }
+        | Event::TurnEnded { .. } => return None,
     })
 }
 

@@ -23,7 +23,9 @@ pub(crate) fn from_wire(action: &ApprovalAction, answer: &Value) -> Decision {
                 Err(refusal) => deny(reason_of(refusal)),
             }
         }
-        _ => decision(answer),
+        ApprovalAction::Command { .. } | ApprovalAction::Input { .. } | ApprovalAction::Patch { .. } => {
+            decision(answer)
+        }
     }
 }
 
@@ -89,6 +91,19 @@ pub(crate) fn to_wire(request: &ApprovalRequest) -> Value {
             details["command"] = json!(argv);
             details["cwd"] = json!(quote_path(cwd));
         }
+        ApprovalAction::Input { command_id, argv, cwd, text } => {
+            let shown = openoxide_core::visible_lines(text);
+            let into = match argv.as_slice() {
+                [] => format!("command {command_id}"),
+                argv => format!("command {command_id}, {}", openoxide_core::visible(argv)),
+            };
+            let how = if request.confined { "" } else { ", which runs without a sandbox" };
+            let _ = write!(message, "OpenOxide wants to type into {into}{how}:\n\n{shown}");
+            details["input"] = json!(text);
+            details["commandId"] = json!(command_id);
+            details["command"] = json!(argv);
+            details["cwd"] = json!(quote_path(cwd));
+        }
         ApprovalAction::Patch { changes, unified_diff } => {
             let _ = writeln!(message, "OpenOxide wants to change {}:", files(changes.len()));
             for change in changes {
@@ -115,8 +130,6 @@ pub(crate) fn to_wire(request: &ApprovalRequest) -> Value {
             details["questions"] = json!(questions);
             return input_form(questions, details);
         }
-        // An action that this protocol has no words for yet; the reason below says what is asked.
-        _ => message.push_str("OpenOxide wants to act."),
     }
     message.truncate(message.trim_end().len());
     let _ = write!(message, "\n\nAsked because {}.", openoxide_core::visible_text(&request.reason));
@@ -159,6 +172,17 @@ mod tests {
         assert!(message.contains("in /w") && message.contains("Asked because it asks to run outside"), "{message}");
         assert!(!message.contains('\u{1b}'), "{message}");
         assert_eq!(params["_meta"]["openoxide/approval"]["command"], json!(argv));
+    }
+
+    #[test]
+    fn what_is_typed_is_shown_with_what_it_is_typed_into() {
+        let (argv, text) = (vec!["bash".to_owned()], "rm -rf x\u{1b}[2J\n".to_owned());
+        let typed = ApprovalAction::Input { command_id: 3, argv, cwd: "/w".into(), text: text.clone() };
+        let params = to_wire(&request(typed));
+        let message = params["message"].as_str().unwrap();
+        assert!(message.contains("type into command 3, bash, which runs without a sandbox"), "{message}");
+        assert!(message.contains("rm -rf x") && !message.contains('\u{1b}'), "{message}");
+        assert_eq!(params["_meta"]["openoxide/approval"]["input"], json!(text));
     }
 
     #[test]

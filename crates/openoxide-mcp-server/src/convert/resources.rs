@@ -111,7 +111,7 @@ pub(crate) fn read(
         let (id, is_diff) = named(uri).ok_or_else(|| not_found(uri, modern, "no such resource"))?;
         let refused = |error: CoreError| match error.kind() {
             ErrorKind::Input | ErrorKind::Denied => not_found(uri, modern, &error.to_string()),
-            _ => internal(&error),
+            ErrorKind::Unavailable | ErrorKind::Internal => internal(&error),
         };
         // Who may not see it is told what is said of one that does not exist, before anything else is found out.
         if !principal.may_use(manager.owner_of(id).map_err(refused)?.as_deref()) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use openoxide_mcp_protocol::{
     CancelledParams, Envelope, EnvelopeError, Incoming, Message, RequestId, WireError, parse_params, response,
 };
-use openoxide_rpc::{Batch, Handler, Outgoing, Responder, Route};
+use openoxide_rpc::{Batch, Handler, Outgoing, Responder, Responders};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -33,7 +33,7 @@ impl Processor {
     }
 
     fn handle_batch(&mut self, entries: Vec<Result<Message, EnvelopeError>>, out: &Arc<Outgoing>) {
-        let refuse = |message| Route::line(Arc::clone(out)).refuse(None, &WireError::invalid_request(message));
+        let refuse = |message| Responders::line(Arc::clone(out)).refuse(None, &WireError::invalid_request(message));
         if self.agreed_version() != Some(BATCH_VERSION) {
             return refuse(format!("batches exist in protocol version {BATCH_VERSION} alone; send one message a line"));
         }
@@ -45,23 +45,23 @@ impl Processor {
         let count = entries.iter().filter(|entry| wants_answer(entry)).count();
         if count == 0 {
             for entry in entries.into_iter().flatten() {
-                self.handle_message(entry, &Route::line(Arc::clone(out)));
+                self.handle_message(entry, &Responders::line(Arc::clone(out)));
             }
             return;
         }
         let batch = Batch::new(Arc::clone(out), count);
         for entry in entries {
             match entry {
-                Ok(message) => self.handle_message(message, &Route::batch(Arc::clone(&batch))),
+                Ok(message) => self.handle_message(message, &Responders::batch(Arc::clone(&batch))),
                 Err(error) => batch.add(Some(response::<Value>(error.id.as_ref(), Err(&error.error)))),
             }
         }
     }
 
-    fn handle_message(&mut self, message: Message, route: &Route) {
+    fn handle_message(&mut self, message: Message, responders: &Responders) {
         match message {
             Message::Request(Incoming { id, method, meta, params }) => {
-                let (era, responder) = (meta.era(), Responder::new(id, route.clone()));
+                let (era, responder) = (meta.era(), Responder::new(id, responders.clone()));
                 let Self { connection, agreed } = self;
                 table::serve(&method, Request { connection, agreed, era, meta, params, responder });
             }
@@ -69,7 +69,7 @@ impl Processor {
             Message::Response { id, outcome } => {
                 self.connection.questions.answered(&id, outcome, &self.connection.log_level);
             }
-            Message::Batch(_) => route.refuse(None, &WireError::invalid_request("a batch inside a batch")),
+            Message::Batch(_) => responders.refuse(None, &WireError::invalid_request("a batch inside a batch")),
         }
     }
 
@@ -86,19 +86,19 @@ impl Processor {
 }
 
 impl Handler for Processor {
-    fn handle(&mut self, message: Envelope, route: &Route) {
+    fn handle(&mut self, message: Envelope, responders: &Responders) {
         match Message::read(message) {
-            Ok(message) => self.serve(message, route),
-            Err(refused) => route.refuse(refused.id.as_ref(), &refused.error),
+            Ok(message) => self.serve(message, responders),
+            Err(refused) => responders.refuse(refused.id.as_ref(), &refused.error),
         }
     }
 }
 
 impl Session for Processor {
-    fn serve(&mut self, message: Message, route: &Route) {
+    fn serve(&mut self, message: Message, responders: &Responders) {
         match message {
-            Message::Batch(entries) => self.handle_batch(entries, route.out()),
-            message => self.handle_message(message, route),
+            Message::Batch(entries) => self.handle_batch(entries, responders.out()),
+            message => self.handle_message(message, responders),
         }
     }
 

@@ -116,7 +116,7 @@ impl Server {
             codex,
             on_trace,
         } = config;
-        let tools = ToolSet::new(choices::offer(manager.config()));
+        let tools = ToolSet::new(choices::of(manager.config()));
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             tools: if codex { tools.with_codex() } else { tools },

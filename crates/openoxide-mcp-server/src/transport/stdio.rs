@@ -12,7 +12,7 @@ use crate::dispatch::processor::Processor;
 use crate::principal::Principal;
 use crate::server::LINGER;
 use crate::{OnEof, Server};
-use openoxide_rpc::{Outgoing, Route, dispatch, lines, write_lines};
+use openoxide_rpc::{Outgoing, Responders, dispatch, lines, write_lines};
 
 /// How long the last answers may take to be written once everything has ended.
 const FLUSH: Duration = Duration::from_millis(200);
@@ -39,8 +39,8 @@ where
     let mut writer = tokio::spawn(write_lines(writer, Arc::clone(&out), server.write_timeout));
     let processing = Arc::clone(&connection);
     let mut processor = std::pin::pin!(async move {
-        let route = Route::line(Arc::clone(&processing.out));
-        dispatch(input, &route, &mut Processor::new(processing)).await;
+        let responders = Responders::line(Arc::clone(&processing.out));
+        dispatch(input, &responders, &mut Processor::new(processing)).await;
     });
     let mut stop = std::pin::pin!(stop);
     // The end of any of the three ends the connection. All are polled by reference and none is polled again once it is

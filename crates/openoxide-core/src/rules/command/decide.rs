@@ -18,6 +18,13 @@ pub enum Request<'a> {
         /// Whether it is to run outside of the sandbox.
         escalated: bool,
     },
+    /// To type into a command that runs: it means what the program at the other end takes it for.
+    Input {
+        /// What is typed.
+        text: &'a str,
+        /// Whether the command runs outside of the sandbox.
+        escalated: bool,
+    },
     /// To change files.
     Patch {
         /// How far the changes reach.
@@ -36,15 +43,41 @@ pub enum PatchReach {
 
 use RuleDecision::{Allow, Ask, Forbid};
 
-/// Stands first in the words of a request to type something.
-pub(crate) const TYPING: &str = "write_stdin";
-
 /// Decides what is to be done with a request.
 #[must_use]
 pub fn decide(policy: ApprovalPolicy, sandbox: SandboxMode, rules: &[CommandRule], request: Request<'_>) -> Verdict {
     match request {
-        Request::Command { argv, escalated } => command(policy, sandbox, rules, argv, escalated),
+        Request::Command { argv, escalated } => command(policy, sandbox, rules, &read(argv), escalated),
+        Request::Input { text, escalated } => {
+            let typed = Read {
+                commands: Err("it is typed into a program".to_owned()),
+                guesses: scan::guesses(text),
+                line: None,
+            };
+            command(policy, sandbox, rules, &typed, escalated)
+        }
         Request::Patch { reach } => patch(policy, sandbox, reach),
+    }
+}
+
+/// What is known of the words of a command before it is judged.
+struct Read<'a> {
+    /// Its commands, or why they are not known for sure.
+    commands: Result<Vec<lexer::Command>, String>,
+    /// What it might run, at most.
+    guesses: Vec<Guess>,
+    /// The line, where it is a shell's.
+    line: Option<&'a str>,
+}
+
+fn read(argv: &[String]) -> Read<'_> {
+    match shell_line(argv) {
+        Some(line) => Read { commands: lexer::read(line), guesses: scan::guesses(line), line: Some(line) },
+        None => Read {
+            commands: Ok(vec![argv.iter().map(|word| plain(word)).collect()]),
+            guesses: scan::guesses_of_words(argv),
+            line: None,
+        },
     }
 }
 
@@ -52,18 +85,10 @@ fn command(
     policy: ApprovalPolicy,
     sandbox: SandboxMode,
     rules: &[CommandRule],
-    argv: &[String],
+    read: &Read<'_>,
     escalated: bool,
 ) -> Verdict {
-    let line = shell_line(argv);
-    let (commands, guesses) = match line {
-        Some(line) => (lexer::read(line), scan::guesses(line)),
-        // What is typed means what the program at the other end takes it for.
-        None if argv.first().is_some_and(|name| name == TYPING) => {
-            (Err("it is typed into a program".to_owned()), scan::guesses(argv.last().map_or("", String::as_str)))
-        }
-        None => (Ok(vec![argv.iter().map(|word| plain(word)).collect()]), scan::guesses_of_words(argv)),
-    };
+    let Read { commands, guesses, line } = read;
     let judged = commands.as_ref().map_err(Clone::clone).map(|commands| Judged::of(commands, rules));
     let is_confined = sandbox != SandboxMode::DangerFullAccess;
     let safe = match &judged {
@@ -71,11 +96,11 @@ fn command(
         Err(why) => Err(("lexer".to_owned(), format!("it is not a list of plain commands: {why}"))),
     };
     // Words that are only printed or searched for destroy nothing.
-    let destroys = if safe.is_ok() { None } else { destructive::find(line.unwrap_or_default(), &guesses) };
+    let destroys = if safe.is_ok() { None } else { destructive::find(line.unwrap_or_default(), guesses) };
     if let Some((rule, reason)) = destroys {
         return Verdict::new(Forbid, rule, reason);
     }
-    match strictest(rules, commands.as_deref().unwrap_or_default(), &guesses) {
+    match strictest(rules, commands.as_deref().unwrap_or_default(), guesses) {
         Some((at, Forbid)) => return ruled(Forbid, at, &rules[at]),
         Some((at, Ask)) => return asked(policy, || ruled(Ask, at, &rules[at])),
         _ => {}
@@ -109,7 +134,9 @@ fn patch(policy: ApprovalPolicy, sandbox: SandboxMode, reach: PatchReach) -> Ver
     let rule = format!("policy:{}", policy.as_str());
     match policy {
         ApprovalPolicy::Untrusted => Verdict::new(Ask, rule, "every patch is asked for"),
-        _ => Verdict::new(Allow, rule, "it stays where the sandbox lets commands write"),
+        ApprovalPolicy::OnRequest | ApprovalPolicy::OnFailure | ApprovalPolicy::Never => {
+            Verdict::new(Allow, rule, "it stays where the sandbox lets commands write")
+        }
     }
 }
 

@@ -11,12 +11,12 @@ use openoxide_llm::HistoryItem;
 
 use super::super::step::{Action, CallIndex, with_status};
 use super::data::{Actions, Phase, Stage, TurnState};
-use crate::rules::approvals;
+use crate::rules::approvals::{self, Judged};
 use crate::tools::call::refused_item;
 use crate::tools::{CallOutcome, Prepared};
 use crate::{
     ApprovalAction, Decider, Decision, Denial, DenialReason, Event, Interruption, ItemStatus, RuleDecision, TurnItem,
-    TurnItemKind, TurnStatus, Verdict,
+    TurnItemKind, TurnStatus,
 };
 
 fn completed(item: TurnItemKind) -> TurnItemKind {
@@ -37,12 +37,13 @@ impl TurnState {
             Prepared::Ready { item, question, exclusive } => {
                 let slot = &mut self.calls[index];
                 let settled = question.as_ref().is_none_or(|question| slot.approved.as_ref() == Some(&question.action));
-                let verdict = question.as_ref().filter(|_| !settled).map(|question| self.rules.judge(question));
-                (slot.item, slot.question, slot.exclusive, slot.fresh) = (Some(item), question, exclusive, fresh);
-                match verdict.as_ref().map(|verdict| verdict.decision) {
+                let judged = question.map(|question| self.rules.judge(question));
+                let decision = judged.as_ref().filter(|_| !settled).map(|judged| judged.verdict.decision);
+                (slot.item, slot.question, slot.exclusive, slot.fresh) = (Some(item), judged, exclusive, fresh);
+                match decision {
                     None | Some(RuleDecision::Allow) => slot.stage = Stage::Ready,
                     Some(RuleDecision::Ask) => slot.stage = Stage::ToAsk,
-                    Some(RuleDecision::Forbid) => self.refuse(index, verdict, actions),
+                    Some(RuleDecision::Forbid) => self.refuse(index, actions),
                 }
             }
         }
@@ -51,13 +52,14 @@ impl TurnState {
 
     /// A call has run. Where the sandbox stopped it, it may be asked for again, this time without.
     pub(super) fn handle_done(&mut self, index: CallIndex, mut outcome: CallOutcome, actions: &mut Actions) {
-        let again = outcome.again.take().map(|question| (self.rules.judge(&question).decision, question));
+        let again = outcome.again.take().map(|question| self.rules.judge(*question));
         match again {
-            Some((decision @ (RuleDecision::Ask | RuleDecision::Allow), question)) => {
+            Some(judged) if judged.verdict.decision != RuleDecision::Forbid => {
+                let decision = judged.verdict.decision;
                 let slot = &mut self.calls[index];
                 let id = slot.running_item.take();
                 slot.item = Some(with_status(outcome.item.clone(), ItemStatus::InProgress));
-                slot.question = Some(*question);
+                slot.question = Some(judged);
                 if let Some(id) = id {
                     self.emit_completed(Arc::new(TurnItem { id, kind: outcome.item.clone() }), actions);
                 }
@@ -83,7 +85,7 @@ impl TurnState {
 
     pub(super) fn handle_decision(&mut self, index: CallIndex, decision: Decision, by: Decider, actions: &mut Actions) {
         let slot = &mut self.calls[index];
-        let (Stage::Asked, Some(question)) = (slot.stage, &slot.question) else { return };
+        let (Stage::Asked, Some(Judged { question, .. })) = (slot.stage, &slot.question) else { return };
         let action = question.action.clone();
         match decision {
             Decision::Approve | Decision::ApproveForThread => {
@@ -151,14 +153,14 @@ impl TurnState {
         let asked = self.calls.iter().filter(|slot| slot.stage == Stage::Asked);
         let questions = asked.filter_map(|slot| slot.question.as_ref());
         let denials =
-            questions.map(|question| Denial { what: approvals::describe(&question.action), reason, note: None });
+            questions.map(|judged| Denial { what: approvals::describe(&judged.question.action), reason, note: None });
         self.denials.extend(denials);
     }
 
     /// Does not do what the rules forbid, and tells the model.
-    fn refuse(&mut self, index: CallIndex, verdict: Option<Verdict>, actions: &mut Actions) {
+    fn refuse(&mut self, index: CallIndex, actions: &mut Actions) {
         let slot = &mut self.calls[index];
-        let (Some(verdict), Some(question)) = (verdict, slot.question.take()) else { return };
+        let Some(Judged { question, verdict, .. }) = slot.question.take() else { return };
         let (output, reason) = approvals::refusal(&question.action, &verdict);
         let item =
             slot.item.take().map_or_else(|| refused_item(&slot.call), |item| with_status(item, ItemStatus::Declined));
@@ -232,7 +234,13 @@ impl TurnState {
                 Stage::Ready if (slot.exclusive && alone) || (!slot.exclusive && self.may_run_beside(index)) => {
                     self.run(index, actions);
                 }
-                _ => {}
+                Stage::Preparing
+                | Stage::Later
+                | Stage::ToAsk
+                | Stage::Asked
+                | Stage::Ready
+                | Stage::Running
+                | Stage::Done => {}
             }
         }
         self.ask_together(actions);

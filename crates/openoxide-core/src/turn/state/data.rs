@@ -5,7 +5,7 @@ use std::sync::Arc;
 use openoxide_llm::{HistoryItem, ItemKind, Usage};
 
 use super::super::step::{Action, CallIndex};
-use crate::rules::approvals::{Question, Remembered, Rules};
+use crate::rules::approvals::{Judged, Remembered, Rules};
 use crate::tools::{CallOutcome, ToolCall};
 use crate::{ApprovalAction, Denial, Event, Interruption, TurnId, TurnItem, TurnItemKind, TurnStatus};
 
@@ -19,7 +19,7 @@ pub(super) struct Slot {
     pub(super) item: Option<TurnItemKind>,
     /// The item's id once it runs.
     pub(super) running_item: Option<u64>,
-    pub(super) question: Option<Question>,
+    pub(super) question: Option<Judged>,
     pub(super) approved: Option<ApprovalAction>,
     /// What the call came to within the sandbox, while it is asked whether to do it again without.
     pub(super) stopped: Option<CallOutcome>,
@@ -56,7 +56,45 @@ impl Slot {
     }
 }
 
-/// The state of one turn; see the module.
+/// One turn from its prompt to its end, as a machine without IO: no task, no clock, no disk.
+///
+/// # How it is driven
+///
+/// The driver makes it with [`TurnState::new`], gives it [`Input::Start`] once, and then whatever happens, in the order in
+/// which it happens, through [`TurnState::handle`]. Each call adds [`Action`]s to a list; the driver performs all of them, in
+/// their order, before it gives the next input. [`Action::End`] is the last; what the turn came to is then taken with
+/// [`TurnState::into_outcome`].
+///
+/// | action | what the driver gives back, once each unless the turn stops first |
+/// |---|---|
+/// | `RequestModel` | [`Input::Model`] until `Completed`, or one [`Input::ModelFailed`] |
+/// | `Summarise` | [`Input::Summarised`] |
+/// | `Prepare(call)` | [`Input::Prepared`] |
+/// | `Ask(questions)` | one [`Input::Decided`] for each question |
+/// | `Run(call, item)` | [`Input::CallDone`] |
+/// | `End(Completed)` | nothing, or [`Input::Steer`] where steering text came before the thread sealed the turn: it goes on |
+///
+/// [`Input::Interrupt`], [`Input::OutOfTime`] and [`Input::Broken`] may come at any moment, each at most once.
+///
+/// # Phases
+///
+/// ```text
+/// Fresh -> Streaming -> Calling -> Streaming ... -> Ended
+///              |  ^         |
+///              v  |         +-> Stopping (an exclusive call still runs) -> Ended
+///          Compacting
+/// ```
+///
+/// # What holds
+///
+/// - An input that does not belong to the present phase changes nothing: a late event of a stream that was dropped, a
+///   decision for a call that is over.
+/// - Every call of the model gets exactly one output, in the history before the next request, or none where the turn stops
+///   (the thread closes its history then).
+/// - A question is judged once, when its call is prepared or stopped; the verdict goes with it ([`Judged`]). The questions of
+///   one response go out together.
+/// - An exclusive call (one that changes files) is never cut off: the turn ends when it is done.
+/// - Ids of items rise and are never given out twice.
 pub(crate) struct TurnState {
     pub(super) turn_id: TurnId,
     pub(super) rules: Rules,
@@ -147,11 +185,6 @@ impl TurnState {
             usage: Usage::default(),
             denials: Vec::new(),
         }
-    }
-
-    /// What the turn decides by.
-    pub(crate) fn rules(&self) -> &Rules {
-        &self.rules
     }
 
     /// A call of the present response.

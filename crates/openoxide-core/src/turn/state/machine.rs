@@ -27,7 +27,9 @@ impl TurnState {
                 self.failure = Some(message);
                 match phase {
                     Phase::Stopping(_) => self.phase = Phase::Stopping(TurnStatus::Failed),
-                    _ => self.stop(TurnStatus::Failed, actions),
+                    Phase::Fresh | Phase::Compacting | Phase::Streaming | Phase::Calling | Phase::Ended(_) => {
+                        self.stop(TurnStatus::Failed, actions)
+                    }
                 }
             }
             (Phase::Ended(_), _) => {}
@@ -107,7 +109,7 @@ impl TurnState {
         let id = self.take_item_id();
         let shown = match kind {
             ItemKind::Reasoning => TurnItemKind::Reasoning { text: String::new() },
-            _ => TurnItemKind::Message { text: String::new() },
+            ItemKind::Message | ItemKind::ToolCall => TurnItemKind::Message { text: String::new() },
         };
         self.open = Some((id, kind));
         self.emit_started(id, shown, actions);
@@ -156,7 +158,10 @@ impl TurnState {
                 actions.push(Action::Append(HistoryItem::CustomToolCall { call_id, name, input }));
             }
             // A model writes nothing else.
-            _ => {}
+            HistoryItem::Message { .. }
+            | HistoryItem::Note { .. }
+            | HistoryItem::Image { .. }
+            | HistoryItem::ToolOutput { .. } => {}
         }
     }
 
@@ -252,7 +257,7 @@ impl TurnState {
         match self.phase {
             Phase::Streaming => actions.push(Action::DropModel),
             Phase::Calling | Phase::Compacting => actions.push(Action::StopCalls),
-            _ => {}
+            Phase::Fresh | Phase::Stopping(_) | Phase::Ended(_) => {}
         }
         let patching = self.calls.iter().any(|slot| slot.stage == Stage::Running && slot.exclusive);
         if patching {

@@ -10,6 +10,11 @@ pub(super) fn parsed(argv: &[String]) -> Value {
     json!([{ "type": "unknown", "cmd": openoxide_core::visible(argv) }])
 }
 
+/// What is typed into a command, as the words of a command: Codex had no other form for it.
+pub(super) fn typing(command_id: u64, text: &str) -> [String; 3] {
+    ["write_stdin".to_owned(), command_id.to_string(), text.to_owned()]
+}
+
 /// Changes by absolute path; with the diff of all of them each has its own part.
 pub(super) fn changes_of(cwd: &Path, changes: &[FileChange], diff: Option<&str>) -> Value {
     let parts = diff.map(parts_of).unwrap_or_default();

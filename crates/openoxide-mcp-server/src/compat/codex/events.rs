@@ -11,7 +11,7 @@ use openoxide_core::{
 };
 use serde_json::{Value, json};
 
-use super::changes::{changes_of, parsed};
+use super::changes::{changes_of, parsed, typing};
 use crate::clock::unix_ms;
 
 /// Makes `codex/event` messages of core's events.
@@ -125,7 +125,7 @@ impl Events {
                 self.reasoning = Some(item.id);
                 Vec::new()
             }
-            _ => Vec::new(),
+            TurnItemKind::Message { .. } | TurnItemKind::Tool { .. } => Vec::new(),
         }
     }
 
@@ -158,7 +158,7 @@ fn word(status: ItemStatus) -> &'static str {
     match status {
         ItemStatus::Completed => "completed",
         ItemStatus::Declined => "declined",
-        _ => "failed",
+        ItemStatus::InProgress | ItemStatus::Failed => "failed",
     }
 }
 
@@ -167,20 +167,25 @@ fn asked(request: &ApprovalRequest, cwd: &Path) -> Vec<Value> {
         "call_id": request.call_id, "turn_id": request.turn_id, "started_at_ms": unix_ms(),
     });
     match &request.action {
-        ApprovalAction::Command { argv, cwd } => {
-            message["type"] = json!("exec_approval_request");
-            (message["command"], message["cwd"]) = (json!(argv), json!(quote_path(cwd)));
-            message["reason"] = json!(request.justification.as_deref().unwrap_or(&request.reason));
-            message["available_decisions"] = json!(["approved", "approved_for_session", "denied", "abort"]);
-            message["parsed_cmd"] = parsed(argv);
+        ApprovalAction::Command { argv, cwd } => exec_request(&mut message, argv, cwd, request),
+        ApprovalAction::Input { command_id, cwd, text, .. } => {
+            exec_request(&mut message, &typing(*command_id, text), cwd, request);
         }
         ApprovalAction::Patch { changes, unified_diff } => {
             message["type"] = json!("apply_patch_approval_request");
             message["changes"] = changes_of(cwd, changes, Some(unified_diff));
         }
-        _ => return Vec::new(),
+        ApprovalAction::UserInput { .. } => return Vec::new(),
     }
     vec![message]
+}
+
+fn exec_request(message: &mut Value, argv: &[String], cwd: &Path, request: &ApprovalRequest) {
+    message["type"] = json!("exec_approval_request");
+    (message["command"], message["cwd"]) = (json!(argv), json!(quote_path(cwd)));
+    message["reason"] = json!(request.justification.as_deref().unwrap_or(&request.reason));
+    message["available_decisions"] = json!(["approved", "approved_for_session", "denied", "abort"]);
+    message["parsed_cmd"] = parsed(argv);
 }
 
 fn tokens(usage: &Usage) -> Value {

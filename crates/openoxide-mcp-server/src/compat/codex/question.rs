@@ -6,7 +6,7 @@ use openoxide_core::{ApprovalAction, ApprovalRequest, quote_path};
 use openoxide_mcp_protocol::RequestId;
 use serde_json::{Value, json};
 
-use super::changes::{changes_of, parsed};
+use super::changes::{changes_of, parsed, typing};
 
 /// The parameters of `elicitation/create` as Codex put them. Its clients answer with a `decision` beside `action`.
 pub(crate) fn question(request: &ApprovalRequest, cwd: &Path, call: &RequestId) -> Option<Value> {
@@ -34,8 +34,17 @@ pub(crate) fn question(request: &ApprovalRequest, cwd: &Path, call: &RequestId) 
                 params["codex_reason"] = json!(why);
             }
         }
+        ApprovalAction::Input { command_id, cwd, text, .. } => {
+            let argv = typing(*command_id, text);
+            let shown = openoxide_core::visible(std::slice::from_ref(text));
+            params["message"] = json!(format!("Allow Codex to type {shown} into command {command_id}?"));
+            params["codex_elicitation"] = json!("exec-approval");
+            params["codex_command"] = json!(argv);
+            params["codex_cwd"] = json!(quote_path(cwd));
+            params["codex_parsed_cmd"] = parsed(&argv);
+        }
         // Codex had no form for what the agent asks; ours is plain MCP.
-        _ => return None,
+        ApprovalAction::UserInput { .. } => return None,
     }
     Some(params)
 }

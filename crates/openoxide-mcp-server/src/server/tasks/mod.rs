@@ -312,7 +312,9 @@ impl Watcher {
         let line = notification("notifications/tasks", &params);
         match shown.status {
             TaskStatus::Working => out.offer(line),
-            _ => out.push(line),
+            TaskStatus::InputRequired | TaskStatus::Completed | TaskStatus::Cancelled | TaskStatus::Failed => {
+                out.push(line)
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use super::stream::{Sending, event_stream, respond};
 use super::{HttpState, headers, not_allowed, refusal};
 use crate::principal::Principal;
 use openoxide_rpc::Outgoing;
-use openoxide_rpc::Route;
+use openoxide_rpc::Responders;
 use openoxide_rpc::lock;
 
 const SESSION_ID: &str = "mcp-session-id";
@@ -34,7 +34,7 @@ pub(super) async fn answer_post(
     let session = session_of(state, &principal, headers).map_err(|refused| *refused)?;
     if !message.wants_answer() {
         // Nothing comes of it that would want a stream.
-        let nowhere = Route::line(Arc::new(Outgoing::default()));
+        let nowhere = Responders::line(Arc::new(Outgoing::default()));
         lock(&session.session).serve(message, &nowhere);
         return Ok(StatusCode::ACCEPTED.into_response());
     }
@@ -46,7 +46,7 @@ async fn answer(session: &Arc<LegacySession>, connection: &Arc<Connection>, mess
     // A client that does not read its answers is not served any further, but it may ask whether anybody is there.
     let room = if is_ping { None } else { Some(session.unread().room_to_admit().await) };
     let (out, events) = session.new_stream();
-    lock(&session.session).serve(message, &Route::line(out));
+    lock(&session.session).serve(message, &Responders::line(out));
     drop(room);
     respond(Sending { primed: session.primes(), ..Sending::resumable(events, 0, connection) }).await
 }

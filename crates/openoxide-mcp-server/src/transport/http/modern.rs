@@ -12,7 +12,7 @@ use super::{HttpState, refusal};
 use crate::principal::Principal;
 use crate::service::Session;
 use openoxide_rpc::Outgoing;
-use openoxide_rpc::Route;
+use openoxide_rpc::Responders;
 use openoxide_rpc::lock;
 
 /// Cancels a request unless it is answered.
@@ -49,7 +49,7 @@ pub(super) async fn answer(
     {
         // A client that does not read its answers is not served any further.
         let _room = unread.room_to_admit().await;
-        session.serve(message, &Route::line(Arc::clone(&out)));
+        session.serve(message, &Responders::line(Arc::clone(&out)));
     }
     let session = Arc::new(Mutex::new(session));
     let listening = Arc::clone(&session);
