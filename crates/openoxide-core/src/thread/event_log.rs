@@ -175,7 +175,11 @@ impl EventLog {
 
     /// What comes at a position, and the position after it. Deltas of one item are merged.
     pub(super) fn read(&self, position: u64) -> Option<(Event, u64)> {
-        let first = self.entries.partition_point(|entry| entry.end() <= position);
+        // Most readers are at the end.
+        let first = match self.entries.back() {
+            Some(last) if last.at <= position => self.entries.len() - usize::from(position < last.end()),
+            _ => self.entries.partition_point(|entry| entry.end() <= position),
+        };
         let mut entries = self.entries.range(first..);
         let entry = entries.next()?;
         let mut end = entry.end();
@@ -195,11 +199,16 @@ impl EventLog {
         Some((Event::ItemDelta { turn_id: *turn_id, item_id: *item_id, delta: text }, end))
     }
 
+    /// Whether [`EventLog::trim`] may have something to do.
+    pub(super) fn holds_too_much(&self) -> bool {
+        !self.is_kept || self.bytes > self.limits.log_bytes
+    }
+
     /// Lets go of what every reader has read, where it need not be kept. Every reader has read up to `read`.
     pub(super) fn trim(&mut self, read: u64) {
         while let Some(first) = self.entries.front()
             && first.end() <= read
-            && (!self.is_kept || self.bytes > self.limits.log_bytes)
+            && self.holds_too_much()
         {
             self.remove(0);
         }

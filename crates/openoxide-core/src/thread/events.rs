@@ -2,7 +2,7 @@
 //!
 //! The lock is held for a push or a read, never across an await.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
@@ -36,9 +36,11 @@ struct Inner {
     is_closed: bool,
 }
 
-/// How far one reader is. Changed under the hub's lock only.
+/// How far one reader is. Read and changed under the hub's lock, but for [`EventReceiver::cursor`].
 struct Place {
     position: AtomicU64,
+    /// Whether it has read all there is and is to be woken.
+    is_waiting: AtomicBool,
     /// Wakes the one reader; the permit that `notify_one` stores makes a wake between check and wait count.
     ready: Notify,
 }
@@ -58,12 +60,18 @@ impl Inner {
     }
 
     fn trim(&mut self) {
-        let read = self.read();
-        self.log.trim(read);
+        if self.log.holds_too_much() {
+            let read = self.read();
+            self.log.trim(read);
+        }
     }
 
     fn join(&mut self, position: u64) -> Arc<Place> {
-        let place = Arc::new(Place { position: AtomicU64::new(position), ready: Notify::new() });
+        let place = Arc::new(Place {
+            position: AtomicU64::new(position),
+            is_waiting: AtomicBool::new(false),
+            ready: Notify::new(),
+        });
         self.readers.push(Arc::clone(&place));
         place
     }
@@ -110,9 +118,14 @@ impl Hub {
     /// Gives an event to every reader.
     pub(crate) fn emit(&self, event: Event) {
         let mut inner = lock(&self.inner);
-        let read = inner.read();
+        // Deltas come by the thousand: the next one sees to what this one is too much.
+        let read = match event {
+            Event::ItemDelta { .. } if !inner.log.holds_too_much() => 0,
+            _ => inner.read(),
+        };
         inner.log.push(event, read);
-        inner.readers.iter().for_each(|place| place.ready.notify_one());
+        let waiting = inner.readers.iter().filter(|place| place.is_waiting.swap(false, Ordering::Relaxed));
+        waiting.for_each(|place| place.ready.notify_one());
     }
 
     /// Keeps nothing for those that come back until a turn begins again.
@@ -161,6 +174,7 @@ impl EventReceiver {
                 if inner.is_closed {
                     return None;
                 }
+                self.place.is_waiting.store(true, Ordering::Relaxed);
             }
             self.place.ready.notified().await;
         }
