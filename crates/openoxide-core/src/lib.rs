@@ -29,7 +29,10 @@ pub use store::{
     RolloutItem, RolloutLine, SessionMeta, Stamp, StoredThread, Syncer, ThreadStore, ThreadSummary, ThreadWriter,
     TurnContext, summaries,
 };
-pub use thread::{Attachment, EventReceiver, Snapshot, Thread, ThreadChange, ThreadChanges, remove_temporary};
+pub use thread::{
+    Attachment, Cursor, EventReceiver, OpenItem, Resumed, Snapshot, Thread, ThreadChange, ThreadChanges,
+    remove_temporary,
+};
 
 // The words of the leaves that core's face uses, so that a door needs no leaf.
 pub use openoxide_display::{command_line, quote_path, unquote_path, visible, visible_lines, visible_text};

@@ -201,7 +201,8 @@ impl Thread {
             denials: Vec::new(),
             warnings: Vec::new(),
         });
-        let is_written = lock(&self.rollout).append(&RolloutItem::EventMsg(EventRecord::turn_ended(&result)));
+        let ended = EventRecord::turn_ended(&result).with_next_item_id(Some(state.next_item_id));
+        let is_written = lock(&self.rollout).append(&RolloutItem::EventMsg(ended));
         self.keep_result(state, &result, 0, is_written);
         if !is_written {
             self.not_written(state);
