@@ -15,7 +15,7 @@ use openoxide_sandbox::{Backend, Launcher, SandboxMode, SandboxPolicy, Workspace
 use serde_json::{Value, json};
 
 use crate::Global;
-use crate::config::providers::{Chosen, KeySource};
+use crate::config::providers::{Chosen, KeySource, Reason};
 use crate::config::{self, Config};
 
 /// How long a provider may take to say its first word, and each next one.
@@ -65,9 +65,7 @@ pub(crate) fn run(args: &DoctorArgs, global: &Global, exe: PathBuf) -> anyhow::R
     findings.extend(temporary_directory());
     findings.extend(sandbox(exe)?);
     findings.extend(config::home().as_deref().map(threads::check));
-    if args.providers {
-        findings.extend(provider(global));
-    }
+    findings.extend(model(global, args.providers));
     let mut out = std::io::stdout().lock();
     if args.json {
         let list: Vec<Value> = findings.iter().map(to_json).collect();
@@ -137,39 +135,54 @@ fn temporary_directory() -> Option<Finding> {
     Some(Finding { what: "TMPDIR".to_owned(), state: State::Note, detail: refused.to_string(), mend: Some(mend) })
 }
 
-/// What the configured provider says to a short request; nothing more is to be found where configuration is broken.
-fn provider(global: &Global) -> Option<Finding> {
+/// Which model answers, and why that one. With `asks` it is asked for a few words. Nothing where configuration is broken.
+fn model(global: &Global, asks: bool) -> Option<Finding> {
     let config = Config::load(global).ok()?;
     let home = config::home();
-    let what = format!("provider {}", config.provider_id(home.as_deref()));
+    let (id, reason) = config.provider_and_reason(home.as_deref());
+    let what = format!("model of provider {id}");
     let fails =
         |detail: String, mend: Option<String>| Finding { what: what.clone(), state: State::Fails, detail, mend };
     let (chosen, model) = match (config.chosen_provider(home.as_deref()), config.model_name(home.as_deref())) {
         (Ok(chosen), Ok(model)) => (chosen, model),
         (Err(error), _) | (_, Err(error)) => return Some(fails(format!("{error:#}"), None)),
     };
-    let Chosen { config: Some(mut provider), key } = chosen else {
-        let detail = "a rule-based stand-in, not a language model; it needs nothing".to_owned();
+    let why = match reason {
+        Reason::Configured => "model_provider is set".to_owned(),
+        Reason::Variable(name) => format!("{name} is set, and model_provider is not"),
+        Reason::Stored => "its key is stored, and model_provider is not set".to_owned(),
+        Reason::NoKey => "model_provider is not set, and no built-in provider has a key".to_owned(),
+    };
+    let Chosen { config: Some(mut provider), key, address } = chosen else {
+        let detail = format!("a rule-based stand-in, not a language model; it needs nothing; chosen since {why}");
         let mend = "for a language model set model_provider, or the variable of a built-in provider's key".to_owned();
         return Some(Finding { what, state: State::Note, detail, mend: Some(mend) });
     };
-    let key = match key {
-        KeySource::None => "no key".to_owned(),
-        KeySource::Variable(name) => format!("key from {}", config::shown::variable(&name)),
-        KeySource::Stored => "stored key".to_owned(),
-        KeySource::Missing(name) => format!("no key in {}", config::shown::variable(&name)),
+    let (key, is_missing) = match key {
+        KeySource::None => ("no key".to_owned(), false),
+        KeySource::Variable(name) => (format!("key from {}", config::shown::variable(&name)), false),
+        KeySource::Stored => ("stored key".to_owned(), false),
+        KeySource::Missing(name) => (format!("no key in {}", config::shown::variable(&name)), true),
     };
     let url = openoxide_redact::redact(&provider.base_url);
-    let about = format!("{model} at {url} ({}, {key})", provider.wire_api.as_str());
+    let from = address.map(|variable| format!(", address from {variable}")).unwrap_or_default();
+    let about = format!("{model} at {url} ({}, {key}{from}); chosen since {why}", provider.wire_api.as_str());
+    if !asks {
+        let mend = format!("set its variable, or run `openoxide login {id}`");
+        return Some(match is_missing {
+            true => Finding { what, state: State::Note, detail: about, mend: Some(mend) },
+            false => Finding { what, state: State::Works, detail: about, mend: None },
+        });
+    }
     // One try, and not for long: a person waits.
     (provider.request_max_retries, provider.stream_max_retries) = (0, 0);
     (provider.header_timeout, provider.stream_idle_timeout) = (PATIENCE, PATIENCE);
-    let chosen = Chosen { config: Some(provider), key: KeySource::None };
+    let chosen = Chosen { config: Some(provider), key: KeySource::None, address: None };
     Some(match ask(chosen.provider().as_ref(), &model) {
         Ok(took) => Finding {
             what,
             state: State::Works,
-            detail: format!("{about} answers in {} ms", took.as_millis()),
+            detail: format!("{about}; it answers in {} ms", took.as_millis()),
             mend: None,
         },
         Err(error) => fails(format!("{about}: {error}"), error.hint().map(str::to_owned)),
