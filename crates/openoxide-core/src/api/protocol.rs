@@ -56,7 +56,7 @@ pub enum Op {
     Shutdown,
 }
 
-/// What became of an [`Op`] at the door.
+/// What a submitted [`Op`] became.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Submitted {
     /// The input has a turn of its own, running now or queued.

@@ -81,7 +81,7 @@ impl Thread {
             Ok(writer) => writer,
             Err(error) if error.kind() == io::ErrorKind::NotFound => match store.fate(id) {
                 Fate::Deleted => {
-                    remove_temporary(self.core.config.launcher.surroundings(), id);
+                    remove_temporary(self.core.config.launcher.host_paths(), id);
                     return Err(self.is_gone(CoreError::ThreadNotFound { id }));
                 }
                 Fate::Archived => return Err(self.is_gone(CoreError::ThreadArchived { id })),

@@ -257,7 +257,7 @@ impl Thread {
         let syncer = lock(&self.rollout).close();
         let thread = Arc::clone(&self);
         let last = move || {
-            remove_temporary(thread.core.config.launcher.surroundings(), thread.id());
+            remove_temporary(thread.core.config.launcher.host_paths(), thread.id());
             syncer.map(|syncer| syncer())
         };
         drop(tokio::task::spawn_blocking(last).await);

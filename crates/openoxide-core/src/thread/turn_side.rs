@@ -12,7 +12,7 @@ use crate::mutex::lock;
 use crate::rules::approvals;
 use crate::store::{EventRecord, RolloutItem, TurnContext};
 use crate::tools::{ToolHost as _, Toolbox, without_oldest_pictures};
-use crate::turn::{Carried, ContextDue, History, StartedTurn, TurnHost, TurnStart, estimate};
+use crate::turn::{ContextDue, History, LastingState, StartedTurn, TurnHost, TurnStart, estimate};
 use crate::{
     ApprovalId, ApprovalRequest, CoreError, Decider, Decision, DenialReason, Event, RememberedApproval, Submitted,
     TurnResult, TurnStatus,
@@ -87,7 +87,7 @@ impl Thread {
     pub(crate) fn finish_turn(
         self: &Arc<Self>,
         mut result: TurnResult,
-        carried: Option<Carried>,
+        carried: Option<LastingState>,
     ) -> Option<StartedTurn> {
         let next_item_id;
         {
@@ -123,7 +123,7 @@ impl Thread {
         let state = &mut *state;
         result.warnings = self.take_warnings(state);
         let result = Arc::new(result);
-        if let Some(Carried { remembered, context_tokens, .. }) = carried {
+        if let Some(LastingState { remembered, context_tokens, .. }) = carried {
             (state.remembered, state.context_tokens) = (remembered, context_tokens);
         }
         state.finished_len = state.history.len();
