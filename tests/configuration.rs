@@ -120,11 +120,11 @@ fn a_stored_key_chooses_its_provider_and_shows_nowhere() {
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         report["findings"].as_array().unwrap().last().unwrap().clone()
     };
-    assert_eq!(chosen(home.path())["what"], "provider offline");
+    assert_eq!(chosen(home.path())["what"], "model of provider offline");
     let stored = run(home.path(), &["login", "anthropic"], "sk-secret\n");
     assert!(stored.status.success(), "{}", err(&stored));
     let finding = chosen(home.path());
-    assert_eq!((&finding["what"], &finding["state"]), (&"provider anthropic".into(), &"fail".into()));
+    assert_eq!((&finding["what"], &finding["state"]), (&"model of provider anthropic".into(), &"fail".into()));
     let detail = finding["detail"].as_str().unwrap();
     assert!(detail.contains("stored key") && detail.contains("127.0.0.1:9"), "{detail}");
     assert!(!finding.to_string().contains("sk-secret"));
@@ -132,5 +132,43 @@ fn a_stored_key_chooses_its_provider_and_shows_nowhere() {
     let mistaken = run(home.path(), &["login", "sk-secret-sk-secret"], "sk-secret\n");
     assert!(!mistaken.status.success() && !err(&mistaken).contains("secret-"), "{}", err(&mistaken));
     assert!(out(&run(home.path(), &["logout", "anthropic"], "")).contains("forgotten"));
-    assert_eq!(chosen(home.path())["what"], "provider offline");
+    assert_eq!(chosen(home.path())["what"], "model of provider offline");
+}
+
+#[test]
+fn a_gateways_address_goes_with_the_key_and_doctor_says_which_model_answers_and_why() {
+    let home = tempfile::tempdir().unwrap();
+    let model = |set: &[(&str, &str)], arguments: &[&str]| {
+        let mut command = support::openoxide(home.path());
+        for name in ["OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY"] {
+            command.env_remove(name);
+        }
+        let output = command.args(["doctor", "--json"]).args(arguments).envs(set.iter().copied()).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let finding = report["findings"].as_array().unwrap().last().unwrap().clone();
+        assert!(!finding.to_string().contains("sk-gateway"), "{finding}");
+        (finding["state"].as_str().unwrap().to_owned(), finding["detail"].as_str().unwrap().to_owned())
+    };
+    let (state, detail) = model(&[], &[]);
+    assert!(state == "note" && detail.contains("no built-in provider has a key"), "{detail}");
+    for (key, address, given, asked) in [
+        ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "http://127.0.0.1:9/anthropic", "http://127.0.0.1:9/anthropic/v1"),
+        ("OPENAI_API_KEY", "OPENAI_BASE_URL", "http://127.0.0.1:9/openai", "http://127.0.0.1:9/openai"),
+    ] {
+        let set = [(key, "sk-gateway-0123456789"), (address, given)];
+        let (state, detail) = model(&set, &[]);
+        assert!(state == "ok" && detail.contains(&format!("at {asked} ")), "{detail}");
+        assert!(
+            detail.contains(&format!("address from {address}")) && detail.contains(&format!("{key} is set")),
+            "{detail}"
+        );
+        // The key goes nowhere else.
+        let (state, detail) = model(&set, &["--providers"]);
+        assert!(state == "fail" && detail.contains("127.0.0.1:9"), "{detail}");
+    }
+    let set = [("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")];
+    let configured =
+        ["-c", "model_provider=\"anthropic\"", "-c", "model_providers.anthropic.base_url=\"http://127.0.0.1:8\""];
+    let (state, detail) = model(&set, &configured);
+    assert!(state == "note" && detail.contains("http://127.0.0.1:8 "), "what is configured goes before: {detail}");
 }

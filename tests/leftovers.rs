@@ -1,7 +1,7 @@
 //! Full access, where nothing confines a command: what it has started is gone although its server and both of its supervisors were
 //! killed at once, or stopped. The next server on the same home ends it before it answers anything.
 //!
-//! Each test goes through the surroundings that this machine has: as the user who runs the tests, and for root as an ordinary user
+//! Each test goes through the users that this machine has: as the user who runs the tests, and for root as an ordinary user
 //! too, without a control group and with one that is delegated. The output says which.
 
 #![cfg(target_os = "linux")]
@@ -23,14 +23,14 @@ const ROUNDS: u32 = 50;
 const LATEST: u64 = 160;
 
 /// Whose server it is, and in which control group.
-struct Surroundings {
+struct HostPaths {
     name: &'static str,
     user: Option<u32>,
     /// A group that is the user's; removed with this.
     group: Option<PathBuf>,
 }
 
-impl Drop for Surroundings {
+impl Drop for HostPaths {
     fn drop(&mut self) {
         if let Some(group) = &self.group {
             eventually("the delegated group is empty", || std::fs::remove_dir(group).is_ok());
@@ -45,14 +45,14 @@ fn say(text: &str) {
 }
 
 /// What can be tested here, and a word on what cannot.
-fn surroundings() -> Vec<Surroundings> {
-    let mut all = vec![Surroundings { name: "the user who runs the tests", user: None, group: None }];
+fn host_paths() -> Vec<HostPaths> {
+    let mut all = vec![HostPaths { name: "the user who runs the tests", user: None, group: None }];
     if rustix::process::geteuid().is_root() {
-        all.push(Surroundings { name: "an ordinary user without a control group", user: Some(ORDINARY), group: None });
+        all.push(HostPaths { name: "an ordinary user without a control group", user: Some(ORDINARY), group: None });
         match delegated_group() {
             Ok(group) => {
                 let name = "an ordinary user with a delegated control group";
-                all.push(Surroundings { name, user: Some(ORDINARY), group: Some(group) });
+                all.push(HostPaths { name, user: Some(ORDINARY), group: Some(group) });
             }
             Err(why) => say(&format!("NOT TESTED HERE: a delegated control group: {why}")),
         }
@@ -83,17 +83,17 @@ fn delegated_group() -> Result<PathBuf, String> {
 
 /// A home and a directory of temporary files of one user, and servers on it.
 struct House<'a> {
-    surroundings: &'a Surroundings,
+    host_paths: &'a HostPaths,
     place: tempfile::TempDir,
 }
 
 impl<'a> House<'a> {
-    fn new(surroundings: &'a Surroundings) -> Self {
-        eprintln!("as {}", surroundings.name);
-        let house = Self { surroundings, place: place_of(surroundings.user) };
+    fn new(host_paths: &'a HostPaths) -> Self {
+        eprintln!("as {}", host_paths.name);
+        let house = Self { host_paths, place: place_of(host_paths.user) };
         for name in ["tmp", "work"] {
             std::fs::create_dir(house.path(name)).unwrap();
-            std::os::unix::fs::chown(house.path(name), surroundings.user, surroundings.user).unwrap();
+            std::os::unix::fs::chown(house.path(name), host_paths.user, host_paths.user).unwrap();
         }
         house
     }
@@ -107,8 +107,8 @@ impl<'a> House<'a> {
     }
 
     fn start_with(&self, arguments: &[&str]) -> Server {
-        let plain = openoxide_of(self.surroundings.user, self.place.path());
-        let mut command = match &self.surroundings.group {
+        let plain = openoxide_of(self.host_paths.user, self.place.path());
+        let mut command = match &self.host_paths.group {
             None => plain,
             Some(group) => {
                 // Only root may move a process into the group from where the tests run.
@@ -152,14 +152,14 @@ impl<'a> House<'a> {
 
     /// Control groups of commands that are there.
     fn groups(&self) -> Vec<PathBuf> {
-        let groups = self.surroundings.group.iter().flat_map(|group| listed(group));
+        let groups = self.host_paths.group.iter().flat_map(|group| listed(group));
         groups.filter(|path| path.is_dir()).collect()
     }
 
     /// A server starts, and nothing is left when it has answered for the first time.
     fn expect_nothing_left_by_the_next_start(&self, mark: &str, about: &str) -> Server {
         let server = self.start();
-        assert_eq!(sleeping(mark), Vec::<u32>::new(), "{about}, as {}", self.surroundings.name);
+        assert_eq!(sleeping(mark), Vec::<u32>::new(), "{about}, as {}", self.host_paths.name);
         assert_eq!(listed(&self.path("state/run/commands")), Vec::<PathBuf>::new(), "{about}");
         assert_eq!(self.groups(), Vec::<PathBuf>::new(), "{about}");
         eventually("temporary files are gone", || self.temporary().is_empty() && self.noted().is_empty());
@@ -252,7 +252,7 @@ fn answered(server: &mut Server, call: u64) -> Value {
 
 #[test]
 fn all_killed_at_once_at_any_moment_leave_nothing_to_the_next_start() {
-    let all = surroundings();
+    let all = host_paths();
     let houses: Vec<House<'_>> = all.iter().map(House::new).collect();
     let rounds = ROUNDS * if std::env::var_os("OPENOXIDE_LONG").is_some() { 8 } else { 1 };
     let mut had_some = 0;
@@ -275,14 +275,14 @@ fn all_killed_at_once_at_any_moment_leave_nothing_to_the_next_start() {
 
 #[test]
 fn whichever_are_killed_nothing_is_left() {
-    for surroundings in &surroundings() {
+    for host_paths in &host_paths() {
         // Of the supervisor above, the one below, and the server, those that are killed.
         for killed in [[true, false, false], [false, true, false], [true, true, false], [true, true, true]] {
-            let (house, mark) = (House::new(surroundings), mark());
+            let (house, mark) = (House::new(host_paths), mark());
             let mut server = house.start();
             let call = house.call(&mut server, &escapees(&mark));
             eventually("all run", || sleeping(&mark).len() == ESCAPEES);
-            assert_eq!(house.groups().len(), usize::from(surroundings.group.is_some()));
+            assert_eq!(house.groups().len(), usize::from(host_paths.group.is_some()));
             let above =
                 supervisors(server.pid()).into_iter().find(|pid| process(*pid).unwrap().1 == server.pid()).unwrap();
             let below = supervisors(server.pid()).into_iter().find(|pid| process(*pid).unwrap().1 == above).unwrap();
@@ -310,9 +310,9 @@ fn whichever_are_killed_nothing_is_left() {
 
 #[test]
 fn supervisors_that_are_stopped_keep_nothing_alive() {
-    for surroundings in &surroundings() {
+    for host_paths in &host_paths() {
         for way in ["cancel", "close", "exit"] {
-            let (house, mark) = (House::new(surroundings), mark());
+            let (house, mark) = (House::new(host_paths), mark());
             let mut server = house.start();
             let call = house.call(&mut server, &escapees(&mark));
             let thread = server.thread_of(call);
@@ -337,8 +337,8 @@ fn supervisors_that_are_stopped_keep_nothing_alive() {
 
 #[test]
 fn a_second_server_on_the_home_ends_no_command_of_the_first() {
-    for surroundings in &surroundings() {
-        let (house, mark) = (House::new(surroundings), mark());
+    for host_paths in &host_paths() {
+        let (house, mark) = (House::new(host_paths), mark());
         let mut first = house.start();
         house.call(&mut first, &escapees(&mark));
         eventually("all run", || sleeping(&mark).len() == ESCAPEES);
@@ -358,9 +358,9 @@ fn a_second_server_on_the_home_ends_no_command_of_the_first() {
 
 #[test]
 fn an_attached_command_that_is_killed_with_its_supervisors_is_ended_by_the_next_start() {
-    for surroundings in &surroundings() {
-        let (house, mark) = (House::new(surroundings), mark());
-        let mut command = openoxide_of(surroundings.user, house.place.path());
+    for host_paths in &host_paths() {
+        let (house, mark) = (House::new(host_paths), mark());
+        let mut command = openoxide_of(host_paths.user, house.place.path());
         command.env("TMPDIR", house.path("tmp"));
         command.args(["sandbox", "--sandbox", "danger-full-access", "--", "sh", "-c", &escapees(&mark)]);
         let mut child = command.spawn().unwrap();

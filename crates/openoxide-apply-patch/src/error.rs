@@ -191,7 +191,7 @@ pub enum PatchError {
 }
 
 impl PatchError {
-    /// Sorts the error by who can mend it.
+    /// Sorts the error by who can fix it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {

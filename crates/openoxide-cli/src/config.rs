@@ -6,13 +6,13 @@
 pub(crate) mod auth;
 pub(crate) mod ceiling;
 pub(crate) mod home;
+pub(crate) mod host_paths;
 pub(crate) mod http;
 pub(crate) mod keys;
 pub(crate) mod layers;
 pub(crate) mod providers;
 mod reading;
 pub(crate) mod shown;
-pub(crate) mod surroundings;
 mod words;
 
 use std::collections::BTreeMap;
@@ -22,15 +22,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use openoxide_core::{ApprovalPolicy, CommandRule};
-use openoxide_sandbox::{EnvPolicy, SandboxMode, Surroundings, WorkspaceWrite};
+use openoxide_sandbox::{EnvPolicy, HostPaths, SandboxMode, WorkspaceWrite};
 use serde::Deserialize;
 
 use crate::Global;
 use ceiling::Limits;
+use host_paths::Places;
 use http::HttpTable;
 use layers::{Layer, Sources};
 use providers::ProviderTable;
-use surroundings::Places;
 
 /// The effective configuration.
 #[derive(Debug, Default, Deserialize)]
@@ -201,13 +201,13 @@ pub(crate) fn current_directory() -> anyhow::Result<PathBuf> {
 impl Config {
     /// The environment of commands. Whatever holds a provider's key is left out, however it is called, and `TMPDIR` where it is
     /// none that commands may write in.
-    pub(crate) fn child_env(&self, surroundings: &Surroundings) -> BTreeMap<OsString, OsString> {
+    pub(crate) fn child_env(&self, host_paths: &HostPaths) -> BTreeMap<OsString, OsString> {
         const TMPDIR: &str = "TMPDIR";
         let mut env = self.shell_environment_policy.apply(std::env::vars_os());
         for name in self.model_providers.values().flat_map(ProviderTable::secret_variables) {
             env.remove(std::ffi::OsStr::new(name));
         }
-        if surroundings.tmpdir.is_none() && !self.shell_environment_policy.set.contains_key(TMPDIR) {
+        if host_paths.tmpdir.is_none() && !self.shell_environment_policy.set.contains_key(TMPDIR) {
             env.remove(std::ffi::OsStr::new(TMPDIR));
         }
         env
@@ -327,10 +327,8 @@ mod tests {
     #[test]
     fn the_variable_of_a_key_reaches_no_command() {
         let text = "[model_providers.x]\nbase_url = \"http://localhost/v1\"\nenv_key = \"PATH\"\n";
-        assert!(
-            !load(text, &[]).unwrap().child_env(&Surroundings::default()).contains_key(std::ffi::OsStr::new("PATH"))
-        );
-        assert!(load("", &[]).unwrap().child_env(&Surroundings::default()).contains_key(std::ffi::OsStr::new("PATH")));
+        assert!(!load(text, &[]).unwrap().child_env(&HostPaths::default()).contains_key(std::ffi::OsStr::new("PATH")));
+        assert!(load("", &[]).unwrap().child_env(&HostPaths::default()).contains_key(std::ffi::OsStr::new("PATH")));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `openoxide doctor`: what works here, by which means, and the mend for what does not.
+//! `openoxide doctor`: what works here, by which means, and the fix for what does not.
 
 mod threads;
 
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt as _;
 use openoxide_display::visible_text;
 use openoxide_llm::{HistoryItem, ModelError, ModelRequest, Provider, Role};
-use openoxide_sandbox::{Backend, Launcher, SandboxMode, SandboxPolicy, WorkspaceWrite, landlock_version, mend};
+use openoxide_sandbox::{Backend, Launcher, SandboxMode, SandboxPolicy, WorkspaceWrite, fix, landlock_version};
 use serde_json::{Value, json};
 
 use crate::Global;
-use crate::config::providers::{Chosen, KeySource};
+use crate::config::providers::{Chosen, KeySource, Reason};
 use crate::config::{self, Config};
 
 /// How long a provider may take to say its first word, and each next one.
@@ -37,7 +37,7 @@ struct Finding {
     what: String,
     state: State,
     detail: String,
-    mend: Option<String>,
+    fix: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,9 +65,7 @@ pub(crate) fn run(args: &DoctorArgs, global: &Global, exe: PathBuf) -> anyhow::R
     findings.extend(temporary_directory());
     findings.extend(sandbox(exe)?);
     findings.extend(config::home().as_deref().map(threads::check));
-    if args.providers {
-        findings.extend(provider(global));
-    }
+    findings.extend(model(global, args.providers));
     let mut out = std::io::stdout().lock();
     if args.json {
         let list: Vec<Value> = findings.iter().map(to_json).collect();
@@ -75,10 +73,10 @@ pub(crate) fn run(args: &DoctorArgs, global: &Global, exe: PathBuf) -> anyhow::R
     } else {
         let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
         writeln!(out, "openoxide {} on {os} {arch}", env!("CARGO_PKG_VERSION"))?;
-        for Finding { what, state, detail, mend } in &findings {
+        for Finding { what, state, detail, fix } in &findings {
             writeln!(out, "{:<5} {what}: {}", state.word(), visible_text(detail))?;
-            if let Some(mend) = mend {
-                writeln!(out, "      mend: {}", visible_text(mend))?;
+            if let Some(fix) = fix {
+                writeln!(out, "      fix: {}", visible_text(fix))?;
             }
         }
     }
@@ -91,7 +89,7 @@ fn to_json(finding: &Finding) -> Value {
         "what": finding.what,
         "state": finding.state.word().to_lowercase(),
         "detail": finding.detail,
-        "mend": finding.mend,
+        "fix": finding.fix,
     })
 }
 
@@ -100,12 +98,12 @@ fn configuration(global: &Global) -> Vec<Finding> {
     let file = home.as_ref().map(|home| home.join("config.toml"));
     let shown = file.as_ref().map_or_else(|| "no home directory".to_owned(), |file| file.display().to_string());
     let loaded = Config::load(global);
-    let (state, detail, mend) = match loaded {
+    let (state, detail, fix) = match loaded {
         Ok(_) if file.as_ref().is_some_and(|file| file.exists()) => (State::Works, format!("{shown} is read"), None),
         Ok(_) => (State::Works, format!("{shown} is not there; built-in values hold"), None),
         Err(error) => (State::Fails, format!("{error:#}"), Some("correct the file at the place named".to_owned())),
     };
-    vec![Finding { what: "configuration".to_owned(), state, detail, mend }]
+    vec![Finding { what: "configuration".to_owned(), state, detail, fix }]
 }
 
 /// Whether others can get at the home of OpenOxide.
@@ -114,18 +112,18 @@ fn home() -> Vec<Finding> {
     let what = || format!("home {}", home.display());
     let faults = config::home::faults(&home);
     if faults.is_empty() {
-        let (state, detail, mend) = match (home.exists(), config::home::is_listable(&home)) {
+        let (state, detail, fix) = match (home.exists(), config::home::is_listable(&home)) {
             (false, _) => (State::Works, "is not there; it is made for you alone when it is needed", None),
             (true, false) => (State::Works, "is yours alone", None),
             (true, true) => (State::Note, "others can list it", Some(format!("chmod 700 {}", home.display()))),
         };
-        return vec![Finding { what: what(), state, detail: detail.to_owned(), mend }];
+        return vec![Finding { what: what(), state, detail: detail.to_owned(), fix }];
     }
     let finding = |fault: &config::home::Fault| Finding {
         what: what(),
         state: State::Fails,
         detail: fault.to_string(),
-        mend: Some(fault.fix.clone()),
+        fix: Some(fault.fix.clone()),
     };
     faults.iter().map(finding).collect()
 }
@@ -133,44 +131,58 @@ fn home() -> Vec<Finding> {
 /// Where commands may put temporary files, if `TMPDIR` says something of it.
 fn temporary_directory() -> Option<Finding> {
     let refused = config::places(config::current_directory().ok()).tmpdir().err()?;
-    let mend = "let TMPDIR name a directory of yours for temporary files, or unset it".to_owned();
-    Some(Finding { what: "TMPDIR".to_owned(), state: State::Note, detail: refused.to_string(), mend: Some(mend) })
+    let fix = "let TMPDIR name a directory of yours for temporary files, or unset it".to_owned();
+    Some(Finding { what: "TMPDIR".to_owned(), state: State::Note, detail: refused.to_string(), fix: Some(fix) })
 }
 
-/// What the configured provider says to a short request; nothing more is to be found where configuration is broken.
-fn provider(global: &Global) -> Option<Finding> {
+/// Which model answers, and why that one. With `asks` it is asked for a few words. Nothing where configuration is broken.
+fn model(global: &Global, asks: bool) -> Option<Finding> {
     let config = Config::load(global).ok()?;
     let home = config::home();
-    let what = format!("provider {}", config.provider_id(home.as_deref()));
-    let fails =
-        |detail: String, mend: Option<String>| Finding { what: what.clone(), state: State::Fails, detail, mend };
+    let (id, reason) = config.provider_and_reason(home.as_deref());
+    let what = format!("model of provider {id}");
+    let fails = |detail: String, fix: Option<String>| Finding { what: what.clone(), state: State::Fails, detail, fix };
     let (chosen, model) = match (config.chosen_provider(home.as_deref()), config.model_name(home.as_deref())) {
         (Ok(chosen), Ok(model)) => (chosen, model),
         (Err(error), _) | (_, Err(error)) => return Some(fails(format!("{error:#}"), None)),
     };
-    let Chosen { config: Some(mut provider), key } = chosen else {
-        let detail = "a rule-based stand-in, not a language model; it needs nothing".to_owned();
-        let mend = "for a language model set model_provider, or the variable of a built-in provider's key".to_owned();
-        return Some(Finding { what, state: State::Note, detail, mend: Some(mend) });
+    let why = match reason {
+        Reason::Configured => "model_provider is set".to_owned(),
+        Reason::Variable(name) => format!("{name} is set, and model_provider is not"),
+        Reason::Stored => "its key is stored, and model_provider is not set".to_owned(),
+        Reason::NoKey => "model_provider is not set, and no built-in provider has a key".to_owned(),
     };
-    let key = match key {
-        KeySource::None => "no key".to_owned(),
-        KeySource::Variable(name) => format!("key from {}", config::shown::variable(&name)),
-        KeySource::Stored => "stored key".to_owned(),
-        KeySource::Missing(name) => format!("no key in {}", config::shown::variable(&name)),
+    let Chosen { config: Some(mut provider), key, address } = chosen else {
+        let detail = format!("a rule-based stand-in, not a language model; it needs nothing; chosen since {why}");
+        let fix = "for a language model set model_provider, or the variable of a built-in provider's key".to_owned();
+        return Some(Finding { what, state: State::Note, detail, fix: Some(fix) });
+    };
+    let (key, is_missing) = match key {
+        KeySource::None => ("no key".to_owned(), false),
+        KeySource::Variable(name) => (format!("key from {}", config::shown::variable(&name)), false),
+        KeySource::Stored => ("stored key".to_owned(), false),
+        KeySource::Missing(name) => (format!("no key in {}", config::shown::variable(&name)), true),
     };
     let url = openoxide_redact::redact(&provider.base_url);
-    let about = format!("{model} at {url} ({}, {key})", provider.wire_api.as_str());
+    let from = address.map(|variable| format!(", address from {variable}")).unwrap_or_default();
+    let about = format!("{model} at {url} ({}, {key}{from}); chosen since {why}", provider.wire_api.as_str());
+    if !asks {
+        let fix = format!("set its variable, or run `openoxide login {id}`");
+        return Some(match is_missing {
+            true => Finding { what, state: State::Note, detail: about, fix: Some(fix) },
+            false => Finding { what, state: State::Works, detail: about, fix: None },
+        });
+    }
     // One try, and not for long: a person waits.
     (provider.request_max_retries, provider.stream_max_retries) = (0, 0);
     (provider.header_timeout, provider.stream_idle_timeout) = (PATIENCE, PATIENCE);
-    let chosen = Chosen { config: Some(provider), key: KeySource::None };
+    let chosen = Chosen { config: Some(provider), key: KeySource::None, address: None };
     Some(match ask(chosen.provider().as_ref(), &model) {
         Ok(took) => Finding {
             what,
             state: State::Works,
-            detail: format!("{about} answers in {} ms", took.as_millis()),
-            mend: None,
+            detail: format!("{about}; it answers in {} ms", took.as_millis()),
+            fix: None,
         },
         Err(error) => fails(format!("{about}: {error}"), error.hint().map(str::to_owned)),
     })
@@ -200,7 +212,7 @@ fn ask(provider: &dyn Provider, model: &str) -> Result<Duration, ModelError> {
 }
 
 fn sandbox(exe: PathBuf) -> anyhow::Result<Vec<Finding>> {
-    let launcher = Launcher::new(exe, config::places(None).surroundings());
+    let launcher = Launcher::new(exe, config::places(None).host_paths());
     // A directory of its own, so that nothing depends on where this is run.
     // Not where TMPDIR says, which may be what is wrong.
     let workspace = tempfile::tempdir_in("/tmp")?;
@@ -213,7 +225,7 @@ fn sandbox(exe: PathBuf) -> anyhow::Result<Vec<Finding>> {
                 what: format!("sandbox {}", mode.as_str()),
                 state: State::Fails,
                 detail: error.to_string(),
-                mend: None,
+                fix: None,
             },
         });
     }
@@ -230,7 +242,7 @@ fn full_access(groups: Result<(), String>) -> Finding {
             what,
             state: State::Works,
             detail: "each has a control group of its own, two supervisors, and an entry for the next start".to_owned(),
-            mend: None,
+            fix: None,
         },
         Err(why) => Finding {
             what,
@@ -239,7 +251,7 @@ fn full_access(groups: Result<(), String>) -> Finding {
                 "each has two supervisors and an entry for the next start, and no control group of its own ({why}): a \
                  process that hides on purpose can outlive a kill of all supervisors"
             ),
-            mend: Some(
+            fix: Some(
                 "start it where cgroup v2 is delegated to you: in a systemd session that is `systemd-run --user --scope \
                  -p Delegate=yes openoxide ...`"
                     .to_owned(),
@@ -258,18 +270,18 @@ fn of_survey(mode: SandboxMode, survey: &[(Backend, Result<(), String>)]) -> Fin
     match works {
         Some(Backend::Namespaces) => {
             let detail = "enforced by namespaces, Landlock and a filter of system calls".to_owned();
-            Finding { what, state: State::Works, detail, mend: None }
+            Finding { what, state: State::Works, detail, fix: None }
         }
         Some(backend) => {
             let why = survey.iter().filter_map(tell).next().unwrap_or_default();
             let open = backend.leaves_open().map_or(String::new(), |open| format!("; {open}"));
             let detail = format!("enforced by {}, as the first choice does not work ({why}){open}", backend.as_str());
-            Finding { what, state: State::Note, detail, mend: Some(mend().to_owned()) }
+            Finding { what, state: State::Note, detail, fix: Some(fix().to_owned()) }
         }
         None => {
             let why: Vec<String> = survey.iter().filter_map(tell).collect();
             let detail = format!("cannot be enforced, and is refused ({})", why.join("; "));
-            Finding { what, state: State::Fails, detail, mend: Some(mend().to_owned()) }
+            Finding { what, state: State::Fails, detail, fix: Some(fix().to_owned()) }
         }
     }
 }
@@ -282,17 +294,15 @@ fn landlock() -> Finding {
             what,
             state: State::Note,
             detail: "not there; the mounts are the only wall around files".to_owned(),
-            mend: Some(
-                "a kernel with CONFIG_SECURITY_LANDLOCK and `landlock` in lsm= gives the second wall".to_owned(),
-            ),
+            fix: Some("a kernel with CONFIG_SECURITY_LANDLOCK and `landlock` in lsm= gives the second wall".to_owned()),
         },
         1..6 => Finding {
             what,
             state: State::Note,
             detail: format!("version {version}; from version 6 on it can hold `read-only` without namespaces"),
-            mend: None,
+            fix: None,
         },
-        _ => Finding { what, state: State::Works, detail: format!("version {version}"), mend: None },
+        _ => Finding { what, state: State::Works, detail: format!("version {version}"), fix: None },
     }
 }
 
@@ -307,7 +317,7 @@ mod tests {
             (Backend::Bubblewrap, Err("finding it: no".to_owned())),
         ];
         let finding = of_survey(SandboxMode::WorkspaceWrite, &survey);
-        assert!(finding.state == State::Fails && finding.mend.is_some());
+        assert!(finding.state == State::Fails && finding.fix.is_some());
         assert!(finding.detail.contains("namespaces: making") && finding.detail.contains("bubblewrap: finding"));
     }
 
@@ -316,7 +326,7 @@ mod tests {
         let grouped = full_access(Ok(()));
         assert!(grouped.state == State::Works && grouped.detail.contains("control group"));
         let without = full_access(Err("no cgroup v2 is mounted".to_owned()));
-        assert!(without.state == State::Note && without.mend.is_some());
+        assert!(without.state == State::Note && without.fix.is_some());
         assert!(without.detail.contains("two supervisors") && without.detail.contains("no cgroup v2 is mounted"));
     }
 

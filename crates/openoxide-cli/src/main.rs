@@ -82,7 +82,7 @@ enum Mode {
     Login(login_cmd::LoginArgs),
     /// Forget a stored key.
     Logout(login_cmd::LogoutArgs),
-    /// Tell what works here, and how to mend what does not.
+    /// Tell what works here, and how to fix what does not.
     Doctor(doctor::DoctorArgs),
 }
 

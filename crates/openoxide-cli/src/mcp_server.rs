@@ -1,4 +1,4 @@
-//! `openoxide mcp-server`: puts configuration, environment and a door together and serves: one connection on the standard
+//! `openoxide mcp-server`: puts configuration, environment and a transport together and serves: one connection on the standard
 //! streams, or any number over HTTP.
 
 use std::path::{Path, PathBuf};
@@ -135,10 +135,10 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
     runtime.block_on(async {
         let cwd = crate::config::current_directory()?;
         let provider = config.chosen_provider(home.as_deref())?.provider();
-        let mut surroundings = crate::config::places(Some(cwd.clone())).surroundings();
-        surroundings.secrets.extend(args.http.secret_files());
-        let child_env = config.child_env(&surroundings);
-        let launcher = Launcher::new(exe, surroundings);
+        let mut host_paths = crate::config::places(Some(cwd.clone())).host_paths();
+        host_paths.secrets.extend(args.http.secret_files());
+        let child_env = config.child_env(&host_paths);
+        let launcher = Launcher::new(exe, host_paths);
         let ceiling = args.ceiling(&config, &cwd)?;
         let mut core = CoreConfig::new(cwd, config.model_name(home.as_deref())?, provider, launcher);
         core.ceiling = ceiling;

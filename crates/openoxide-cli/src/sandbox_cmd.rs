@@ -45,19 +45,19 @@ pub(crate) fn run(args: SandboxArgs, global: &Global, exe: PathBuf) -> anyhow::R
     }
     let workspace = workspace.canonicalize().context("the workspace cannot be resolved")?;
     let mode = args.sandbox.unwrap_or(config.sandbox_mode());
-    let surroundings = config::places(Some(workspace.clone())).surroundings();
-    let mut env = config.child_env(&surroundings);
+    let host_paths = config::places(Some(workspace.clone())).host_paths();
+    let mut env = config.child_env(&host_paths);
     // As a thread's commands have it, for this one.
     let temporary = match mode {
         SandboxMode::ReadOnly => None,
-        _ => Some(temporary_directory(surroundings.tmpdir.as_deref())?),
+        _ => Some(temporary_directory(host_paths.tmpdir.as_deref())?),
     };
     env.extend(temporary.iter().map(|directory| ("TMPDIR".into(), directory.path().into())));
     let policy = SandboxPolicy {
         temporary: temporary.as_ref().map(|directory| directory.path().into()),
         ..SandboxPolicy::new(mode, workspace.clone(), config.workspace_write())
     };
-    let launcher = Launcher::new(exe, surroundings);
+    let launcher = Launcher::new(exe, host_paths);
     let exit = launcher.run_attached(CommandSpec {
         argv: args.command,
         cwd: workspace,

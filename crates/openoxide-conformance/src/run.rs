@@ -123,12 +123,12 @@ impl Work for Run {
         self.lock().outcome.clone()
     }
 
-    fn settle(&self, question: &str, how: Settlement<'_>, _: Option<&str>) {
+    fn settle(&self, question: &str, how: Settlement<'_>, _: Option<&str>) -> bool {
         let mut state = self.lock();
-        let Some(at) = state.questions.iter().position(|asked| asked.0 == question) else { return };
+        let Some(at) = state.questions.iter().position(|asked| asked.0 == question) else { return false };
         // What is no answer leaves the question open.
         if matches!(how, Settlement::Answer(answer) if !answer.is_object()) {
-            return;
+            return false;
         }
         let (key, ask, answered) = state.questions.remove(at);
         let answer = match how {
@@ -142,6 +142,7 @@ impl Work for Run {
         // An error is that the run has ended.
         drop(answered.send(answer));
         self.tell(Happening::Settled(key.to_owned()));
+        true
     }
 
     fn interrupt(&self, _: Interruption) {

@@ -2,7 +2,7 @@
 //!
 //! The model here is a script; `openoxide-providers` has real ones, and `Offline`, which follows plain instructions.
 
-use openoxide_core::{Config, Event, Interruption, Launcher, Op, Surroundings, ThreadManager};
+use openoxide_core::{Config, Event, HostPaths, Interruption, Launcher, Op, ThreadManager};
 use openoxide_test_support::{Say, ScriptedModel};
 
 const PATCH: &str = "*** Begin Patch\n*** Add File: hello.txt\n+Hello, world!\n*** End Patch\n";
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let workspace = tempfile::tempdir()?;
     let model = ScriptedModel::new([Say::Patch(PATCH.to_owned()), Say::Text("I wrote hello.txt.")]);
-    let launcher = Launcher::new(std::env::current_exe()?, Surroundings::default());
+    let launcher = Launcher::new(std::env::current_exe()?, HostPaths::default());
     // Every default; with `home` set, threads are kept on disk and go on after a restart.
     let manager = ThreadManager::new(Config::new(workspace.path().to_owned(), "script".to_owned(), model, launcher));
     let thread = manager.start_thread(manager.config().thread_defaults())?;

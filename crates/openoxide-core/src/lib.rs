@@ -20,7 +20,8 @@ mod turn;
 
 pub use api::*;
 pub use manager::{
-    Entrance, PageCursor, Pass, ThreadManager, Ticket, Transcript, TranscriptEntry, Undone, fork_rollout, undo_turn,
+    LoadGuard, LoadTicket, PageCursor, ThreadAccess, ThreadManager, Transcript, TranscriptEntry, Undone, fork_rollout,
+    undo_turn,
 };
 pub use rules::{PatchReach, Request, decide, plain_commands};
 pub use shares::{Exceeded, Held, Shares, share_of};
@@ -29,9 +30,12 @@ pub use store::{
     RolloutItem, RolloutLine, SessionMeta, Stamp, StoredThread, Syncer, ThreadStore, ThreadSummary, ThreadWriter,
     TurnContext, summaries,
 };
-pub use thread::{Attachment, EventReceiver, Snapshot, Thread, ThreadChange, ThreadChanges, remove_temporary};
+pub use thread::{
+    Attachment, Cursor, EventReceiver, OpenItem, Resumed, Snapshot, Thread, ThreadChange, ThreadChanges,
+    remove_temporary,
+};
 
-// The words of the leaves that core's face uses, so that a door needs no leaf.
+// The words of the leaves that core's face uses, so that a protocol's crate needs no leaf.
 pub use openoxide_display::{command_line, quote_path, unquote_path, visible, visible_lines, visible_text};
 pub use openoxide_llm::{HistoryItem, Role, Usage};
-pub use openoxide_sandbox::{Launcher, SandboxMode, Surroundings, WorkspaceWrite};
+pub use openoxide_sandbox::{HostPaths, Launcher, SandboxMode, WorkspaceWrite};

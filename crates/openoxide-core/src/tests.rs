@@ -1,6 +1,7 @@
 //! Threads from outside: operations in, events out, with a scripted model and commands that are not started.
 
 mod approvals;
+mod attaching;
 mod budgets;
 mod commands;
 mod exchanges;

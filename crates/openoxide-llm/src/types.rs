@@ -24,7 +24,7 @@ pub enum HistoryItem {
         /// The text.
         text: String,
     },
-    /// What the agent itself tells the model: its surroundings, project documents, what became of a turn. It goes to the
+    /// What the agent itself tells the model: where it works, project documents, what became of a turn. It goes to the
     /// model in the user's role, and is nothing that the user has said.
     Note {
         /// The text.

@@ -160,9 +160,12 @@ async fn what_is_refused(era: Era) -> Value {
 
 async fn a_call_that_stops_waiting(era: Era) -> Value {
     let go = Arc::new(Notify::new());
-    let mut talk = Talk::begin(era, [Say::Wait(Arc::clone(&go), "at last")]).await;
+    let model = ScriptedModel::new([Say::Wait(Arc::clone(&go), "at last")]);
+    let mut talk = Talk::on(start(Arc::clone(&model)).await, era).await;
     let running = talk.ask("tools/call", call("openoxide", json!({ "prompt": "slowly", "wait_seconds": 0.01 }))).await;
     let thread = running.output()["threadId"].clone();
+    // What the second call is told does not depend on how long the turn takes to begin.
+    model.asked().await;
     go.notify_one();
     talk.ask("tools/call", call("openoxide-reply", json!({ "thread_id": thread }))).await;
     talk.trace()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use openoxide_sandbox::{
-    CommandSpec, DEFAULT_OUTPUT_LIMIT, Launcher, SandboxMode, SandboxPolicy, Surroundings, WorkspaceWrite,
+    CommandSpec, DEFAULT_OUTPUT_LIMIT, HostPaths, Launcher, SandboxMode, SandboxPolicy, WorkspaceWrite,
 };
 
 const HELPER: &str = env!("CARGO_BIN_EXE_sandbox-test-helper");
@@ -44,8 +44,8 @@ fn supervised(bencher: divan::Bencher) {
 #[divan::bench(sample_count = 300, sample_size = 1)]
 fn supervised_and_written_down(bencher: divan::Bencher) {
     let home = tempfile::tempdir_in("/var/tmp").expect("a directory can be made");
-    let surroundings = Surroundings { state: Some(home.path().into()), ..Surroundings::default() };
-    start_and_wait(bencher, SandboxPolicy::full_access(), surroundings, false);
+    let host_paths = HostPaths { state: Some(home.path().into()), ..HostPaths::default() };
+    start_and_wait(bencher, SandboxPolicy::full_access(), host_paths, false);
 }
 
 #[divan::bench(sample_count = 300, sample_size = 1)]
@@ -72,7 +72,7 @@ fn supervised_from_a_large_server(bencher: divan::Bencher) {
 }
 
 fn supervise(bencher: divan::Bencher, tty: bool) {
-    start_and_wait(bencher, SandboxPolicy::full_access(), Surroundings::default(), tty);
+    start_and_wait(bencher, SandboxPolicy::full_access(), HostPaths::default(), tty);
 }
 
 /// In a workspace with a repository, below a home with secrets, as it is for most commands.
@@ -84,12 +84,12 @@ fn confine(bencher: divan::Bencher, mode: SandboxMode) {
     }
     let policy = SandboxPolicy::new(mode, workspace, WorkspaceWrite::default());
     let state = Some(home.join(".openoxide"));
-    start_and_wait(bencher, policy, Surroundings { home: Some(home), state, ..Surroundings::default() }, false);
+    start_and_wait(bencher, policy, HostPaths { home: Some(home), state, ..HostPaths::default() }, false);
 }
 
-fn start_and_wait(bencher: divan::Bencher, policy: SandboxPolicy, surroundings: Surroundings, tty: bool) {
+fn start_and_wait(bencher: divan::Bencher, policy: SandboxPolicy, host_paths: HostPaths, tty: bool) {
     let runtime = runtime();
-    let launcher = Launcher::new(HELPER.into(), surroundings);
+    let launcher = Launcher::new(HELPER.into(), host_paths);
     let spec = CommandSpec {
         argv: vec!["/bin/true".to_owned()],
         cwd: policy.workspace.clone(),

@@ -12,7 +12,7 @@ use rustix::process::{Pid, WaitOptions};
 use crate::backend::Backend;
 use crate::launcher::START_LIMIT;
 use crate::ledger::Entry;
-use crate::link::{self, Manner, Record, Records};
+use crate::link::{self, LaunchMode, Record, Records};
 use crate::refusal::{Refusal, Tried};
 use crate::{CommandSpec, Confinement, ExitStatus, HELPER_ARG, Launcher, SandboxError, SandboxPolicy, supervisor};
 
@@ -156,7 +156,7 @@ impl Launcher {
     ) -> Result<Supervisor, Refusal> {
         let io = |what| move |source| SandboxError::Io { what, source };
         let entry = if probe { None } else { self.entry(confinement.mode, backend) };
-        let manner = Manner { backend, probe, stdin: !probe, entry: entry.as_ref() };
+        let manner = LaunchMode { backend, probe, stdin: !probe, entry: entry.as_ref() };
         let request = link::encode_request(spec, confinement, manner)?;
         let (socket, theirs) = UnixStream::pair().map_err(io("making a socket"))?;
         let child = if probe { self.execute(theirs)? } else { self.fork_or_execute(theirs)? };

@@ -10,7 +10,7 @@ use crate::listings::Listings;
 use crate::pins::Pins;
 use crate::policy::PROTECTED_NAMES;
 use crate::protected::{self, is_protected_name};
-use crate::{DirectoryId, SandboxError, SandboxMode, SandboxPolicy, Surroundings, Workspace, WorkspaceError};
+use crate::{DirectoryId, HostPaths, SandboxError, SandboxMode, SandboxPolicy, Workspace, WorkspaceError};
 
 /// The directory of temporary files that all users share.
 pub(crate) const SLASH_TMP: &str = "/tmp";
@@ -69,7 +69,7 @@ impl Confinement {
     /// # Errors
     /// A workspace or configured root that cannot be resolved, was replaced, lies in a hidden place, or is so wide that
     /// nothing would be protected.
-    pub(crate) fn of(policy: &SandboxPolicy, surroundings: &Surroundings, pins: &Pins) -> Result<Self, SandboxError> {
+    pub(crate) fn of(policy: &SandboxPolicy, host_paths: &HostPaths, pins: &Pins) -> Result<Self, SandboxError> {
         let workspace = match &policy.workspace_id {
             Some(id) => Some(Workspace::open(&policy.workspace, Some(id)).map_err(of_root)?),
             None if policy.mode == SandboxMode::WorkspaceWrite => {
@@ -82,16 +82,16 @@ impl Confinement {
             confinement.network = true;
             return Ok(confinement);
         }
-        confinement.hidden = surroundings.hidden();
+        confinement.hidden = host_paths.hidden();
         check_against(&confinement.hidden, &policy.workspace)?;
         if let (SandboxMode::WorkspaceWrite, Some(workspace)) = (policy.mode, workspace) {
             confinement.network = policy.workspace_write.network_access;
-            confinement.ledgers = surroundings.state.as_ref().map(|state| state.join("run"));
+            confinement.ledgers = host_paths.state.as_ref().map(|state| state.join("run"));
             // Made before a command could make it, where it lies in a directory that is written.
-            if let Some(state) = surroundings.state.as_ref().filter(|state| !state.exists()) {
+            if let Some(state) = host_paths.state.as_ref().filter(|state| !state.exists()) {
                 make_private_directory(state);
             }
-            confinement.add_roots(workspace, policy, surroundings, pins)?;
+            confinement.add_roots(workspace, policy, host_paths, pins)?;
         }
         Ok(confinement)
     }
@@ -100,7 +100,7 @@ impl Confinement {
         &mut self,
         workspace: Workspace,
         policy: &SandboxPolicy,
-        surroundings: &Surroundings,
+        host_paths: &HostPaths,
         pins: &Pins,
     ) -> Result<(), SandboxError> {
         let options = &policy.workspace_write;
@@ -118,7 +118,7 @@ impl Confinement {
             roots.push((own, false));
         } else {
             let slash_tmp = (!options.exclude_slash_tmp).then_some(Path::new(SLASH_TMP));
-            let tmpdir = surroundings.tmpdir.as_deref().filter(|_| !options.exclude_tmpdir_env_var);
+            let tmpdir = host_paths.tmpdir.as_deref().filter(|_| !options.exclude_tmpdir_env_var);
             let shared = slash_tmp.into_iter().chain(tmpdir).map(|path| (path, pins.open(path)));
             for (path, opened) in shared.chain(own) {
                 match opened {
@@ -246,8 +246,8 @@ mod tests {
     use super::*;
     use crate::WorkspaceWrite;
 
-    fn confine(policy: &SandboxPolicy, surroundings: &Surroundings) -> Result<Confinement, SandboxError> {
-        Confinement::of(policy, surroundings, &Pins::default())
+    fn confine(policy: &SandboxPolicy, host_paths: &HostPaths) -> Result<Confinement, SandboxError> {
+        Confinement::of(policy, host_paths, &Pins::default())
     }
 
     fn policy(mode: SandboxMode, workspace: &Path) -> SandboxPolicy {
@@ -256,8 +256,7 @@ mod tests {
 
     #[test]
     fn full_access_confines_nothing() {
-        let confinement =
-            confine(&policy(SandboxMode::DangerFullAccess, Path::new("/nowhere")), &Surroundings::default());
+        let confinement = confine(&policy(SandboxMode::DangerFullAccess, Path::new("/nowhere")), &HostPaths::default());
         let confinement = confinement.unwrap();
         assert!(confinement.network && confinement.writable.is_empty() && confinement.hidden.is_empty());
     }
@@ -268,14 +267,14 @@ mod tests {
         let home = home.path().canonicalize().unwrap();
         std::fs::create_dir_all(home.join(".ssh")).unwrap();
         std::fs::create_dir_all(home.join(".openoxide")).unwrap();
-        let surroundings =
-            Surroundings { home: Some(home.clone()), state: Some(home.join(".openoxide")), ..Surroundings::default() };
-        let confinement = confine(&policy(SandboxMode::ReadOnly, &home), &surroundings).unwrap();
+        let host_paths =
+            HostPaths { home: Some(home.clone()), state: Some(home.join(".openoxide")), ..HostPaths::default() };
+        let confinement = confine(&policy(SandboxMode::ReadOnly, &home), &host_paths).unwrap();
         assert!(!confinement.network && confinement.writable.is_empty());
         assert!(confinement.hides(&home.join(".ssh/id")) && confinement.hides(&home.join(".openoxide/auth.json")));
         assert!(!confinement.hides(&home.join(".sshd")));
         // A thread that would work inside one is refused.
-        let inside = confine(&policy(SandboxMode::ReadOnly, &home.join(".ssh")), &surroundings).unwrap_err();
+        let inside = confine(&policy(SandboxMode::ReadOnly, &home.join(".ssh")), &host_paths).unwrap_err();
         assert!(matches!(inside, SandboxError::HiddenPlace { .. }), "{inside}");
     }
 
@@ -294,7 +293,7 @@ mod tests {
         std::fs::write(dir.join("work/.git"), "gitdir: bare\n").unwrap();
         let mut policy = policy(SandboxMode::WorkspaceWrite, &dir.join("work"));
         policy.workspace_write.exclude_slash_tmp = true;
-        let confinement = confine(&policy, &Surroundings::default()).unwrap();
+        let confinement = confine(&policy, &HostPaths::default()).unwrap();
         let may = |path: &str| confinement.may_write(&dir.join(path));
         assert!(may("work/a") && may("work/new/b") && may("work/src/.github/x"));
         for outside in [
@@ -309,9 +308,9 @@ mod tests {
             assert!(!may(outside), "{outside}");
         }
         policy.mode = SandboxMode::ReadOnly;
-        assert!(!confine(&policy, &Surroundings::default()).unwrap().may_write(&dir.join("work/a")));
+        assert!(!confine(&policy, &HostPaths::default()).unwrap().may_write(&dir.join("work/a")));
         policy.mode = SandboxMode::DangerFullAccess;
-        assert!(confine(&policy, &Surroundings::default()).unwrap().may_write(&dir.join("a")));
+        assert!(confine(&policy, &HostPaths::default()).unwrap().may_write(&dir.join("a")));
     }
 
     #[test]
@@ -319,14 +318,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().canonicalize().unwrap();
         std::fs::create_dir_all(dir.join("tmp/work")).unwrap();
-        let surroundings = Surroundings { tmpdir: Some(dir.join("tmp")), ..Surroundings::default() };
+        let host_paths = HostPaths { tmpdir: Some(dir.join("tmp")), ..HostPaths::default() };
         let mut policy = policy(SandboxMode::WorkspaceWrite, &dir.join("tmp/work"));
         policy.workspace_write = WorkspaceWrite {
             writable_roots: vec![dir.join("tmp")],
             exclude_slash_tmp: true,
             ..WorkspaceWrite::default()
         };
-        let roots = confine(&policy, &surroundings).unwrap().writable;
+        let roots = confine(&policy, &host_paths).unwrap().writable;
         let expected = [dir.join("tmp"), dir.join("tmp/work")];
         assert_eq!(roots.iter().map(|root| &root.path).collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
         assert!(roots.iter().all(|root| root.is_workspace));
@@ -334,12 +333,10 @@ mod tests {
 
     #[test]
     fn a_root_that_cannot_be_is_refused_by_name() {
-        let error =
-            confine(&policy(SandboxMode::WorkspaceWrite, Path::new("/")), &Surroundings::default()).unwrap_err();
+        let error = confine(&policy(SandboxMode::WorkspaceWrite, Path::new("/")), &HostPaths::default()).unwrap_err();
         assert!(matches!(error, SandboxError::RootIsWritable { .. }), "{error}");
-        let error =
-            confine(&policy(SandboxMode::WorkspaceWrite, Path::new("/no such place")), &Surroundings::default())
-                .unwrap_err();
+        let error = confine(&policy(SandboxMode::WorkspaceWrite, Path::new("/no such place")), &HostPaths::default())
+            .unwrap_err();
         assert!(error.to_string().contains("/no such place"), "{error}");
     }
 
@@ -353,18 +350,18 @@ mod tests {
         for mode in [SandboxMode::ReadOnly, SandboxMode::WorkspaceWrite, SandboxMode::DangerFullAccess] {
             let id = Workspace::resolve(&dir.join("x/proj")).unwrap().id().clone();
             let policy = SandboxPolicy { workspace_id: Some(id.clone()), ..policy(mode, &dir.join("x/proj")) };
-            let confined = confine(&policy, &Surroundings::default()).unwrap();
+            let confined = confine(&policy, &HostPaths::default()).unwrap();
             if mode == SandboxMode::WorkspaceWrite {
                 let root = confined.writable.iter().find(|root| root.is_workspace).unwrap();
                 assert_eq!((root.path.as_path(), root.id.as_ref()), (dir.join("x/proj").as_path(), Some(&id)));
             }
             std::fs::rename(dir.join("x"), dir.join("y")).unwrap();
             std::os::unix::fs::symlink("other", dir.join("x")).unwrap();
-            let error = confine(&policy, &Surroundings::default()).unwrap_err();
+            let error = confine(&policy, &HostPaths::default()).unwrap_err();
             assert!(matches!(error, SandboxError::Moved { source: WorkspaceError::Link { .. } }), "{error}");
             std::fs::remove_file(dir.join("x")).unwrap();
             std::fs::create_dir_all(dir.join("x/proj")).unwrap();
-            let error = confine(&policy, &Surroundings::default()).unwrap_err();
+            let error = confine(&policy, &HostPaths::default()).unwrap_err();
             assert!(matches!(error, SandboxError::Moved { source: WorkspaceError::Replaced { .. } }), "{error}");
             std::fs::remove_dir_all(dir.join("x")).unwrap();
             std::fs::rename(dir.join("y"), dir.join("x")).unwrap();
@@ -378,20 +375,20 @@ mod tests {
         for name in ["ws", "tmp", "more"] {
             std::fs::create_dir(dir.join(name)).unwrap();
         }
-        let surroundings = Surroundings { tmpdir: Some(dir.join("tmp")), ..Surroundings::default() };
+        let host_paths = HostPaths { tmpdir: Some(dir.join("tmp")), ..HostPaths::default() };
         let mut policy = policy(SandboxMode::WorkspaceWrite, &dir.join("ws"));
         policy.workspace_write.exclude_slash_tmp = true;
         let pins = Pins::default();
-        assert_eq!(Confinement::of(&policy, &surroundings, &pins).unwrap().writable.len(), 2);
+        assert_eq!(Confinement::of(&policy, &host_paths, &pins).unwrap().writable.len(), 2);
         std::fs::rename(dir.join("tmp"), dir.join("old")).unwrap();
         std::fs::create_dir(dir.join("tmp")).unwrap();
-        let confined = Confinement::of(&policy, &surroundings, &pins).unwrap();
+        let confined = Confinement::of(&policy, &host_paths, &pins).unwrap();
         assert_eq!((confined.writable.len(), confined.left_out), (1, vec![dir.join("tmp")]));
         policy.workspace_write.writable_roots = vec![dir.join("more")];
-        Confinement::of(&policy, &surroundings, &pins).unwrap();
+        Confinement::of(&policy, &host_paths, &pins).unwrap();
         std::fs::remove_dir(dir.join("more")).unwrap();
         std::os::unix::fs::symlink("/usr", dir.join("more")).unwrap();
-        let error = Confinement::of(&policy, &surroundings, &pins).unwrap_err();
+        let error = Confinement::of(&policy, &host_paths, &pins).unwrap_err();
         assert!(matches!(error, SandboxError::Moved { .. }) && error.to_string().contains("more"), "{error}");
     }
 
@@ -404,9 +401,9 @@ mod tests {
         }
         let mut policy = policy(SandboxMode::WorkspaceWrite, &dir.join("ws"));
         policy.workspace_write.private_tmp = Some(true);
-        assert!(matches!(confine(&policy, &Surroundings::default()), Err(SandboxError::NoPrivateTmp)));
+        assert!(matches!(confine(&policy, &HostPaths::default()), Err(SandboxError::NoPrivateTmp)));
         policy.temporary = Some(dir.join("own"));
-        let confined = confine(&policy, &Surroundings::default()).unwrap();
+        let confined = confine(&policy, &HostPaths::default()).unwrap();
         assert_eq!(
             confined.writable.iter().map(|root| &root.path).collect::<Vec<_>>(),
             [&dir.join("own"), &dir.join("ws")]
@@ -420,7 +417,7 @@ mod tests {
         assert!(confined.may_write(Path::new("/tmp/a")) && !confined.may_write(Path::new("/tmp/.git/x")));
         policy.workspace_write.private_tmp = None;
         policy.workspace_write.exclude_slash_tmp = true;
-        let confined = confine(&policy, &Surroundings::default()).unwrap();
+        let confined = confine(&policy, &HostPaths::default()).unwrap();
         assert!(confined.may_write(&dir.join("own/x")) && !confined.may_write(Path::new("/tmp/a")));
     }
 
@@ -431,8 +428,8 @@ mod tests {
         let dir = dir.path().canonicalize().unwrap();
         std::fs::create_dir(dir.join("ws")).unwrap();
         let state = dir.join("ws/state");
-        let surroundings = Surroundings { state: Some(state.clone()), ..Surroundings::default() };
-        let confined = confine(&policy(SandboxMode::WorkspaceWrite, &dir.join("ws")), &surroundings).unwrap();
+        let host_paths = HostPaths { state: Some(state.clone()), ..HostPaths::default() };
+        let confined = confine(&policy(SandboxMode::WorkspaceWrite, &dir.join("ws")), &host_paths).unwrap();
         assert_eq!(state.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         assert!(confined.hides(&state.join("config.toml")) && !confined.may_write(&state.join("config.toml")));
     }

@@ -14,7 +14,7 @@ pub enum SandboxError {
     /// Nothing here can hold a command to the mode, and a mode that cannot be enforced is refused.
     #[error(
         "sandbox mode `{}` cannot be enforced here ({}); {}",
-        mode.as_str(), crate::refusal::tried_line(tried), crate::refusal::mend()
+        mode.as_str(), crate::refusal::tried_line(tried), crate::refusal::fix()
     )]
     Unavailable {
         /// The mode asked for.
@@ -171,7 +171,7 @@ pub enum SandboxError {
     },
 }
 
-/// What kind of failure a [`SandboxError`] is; a door maps it to its wire.
+/// What kind of failure a [`SandboxError`] is; a protocol maps it to its wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
 
-use crate::{SandboxError, SandboxMode, Surroundings};
+use crate::{HostPaths, SandboxError, SandboxMode};
 
 /// The home of OpenOxide where none is configured, beneath the user's.
 const DEFAULT_STATE: &str = ".openoxide";
@@ -74,7 +74,7 @@ const SYSTEM_FILES: [(&str, &str, &str); 3] =
     [("/etc", "shadow", ""), ("/etc", "gshadow", ""), ("/etc/ssh", "", "_key")];
 
 /// Whether a word of a command names something that holds credentials, or may: by what it is called, wherever it lies. For
-/// whoever asks before such a command runs; what commands do not see is decided by [`Surroundings`] and the disk.
+/// whoever asks before such a command runs; what commands do not see is decided by [`HostPaths`] and the disk.
 #[must_use]
 pub fn names_credentials(word: &str) -> bool {
     let word = word.to_ascii_lowercase();
@@ -92,7 +92,7 @@ pub fn names_credentials(word: &str) -> bool {
         || SYSTEM_FILES.into_iter().any(is_of_system)
 }
 
-impl Surroundings {
+impl HostPaths {
     /// The server's own secrets: its home, configured and by default, and the further files that it was told to keep.
     /// No command and no tool sees them in any mode. Absolute; by the name that was given, and where that leads.
     #[must_use]
@@ -189,21 +189,21 @@ fn real(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn home() -> (tempfile::TempDir, PathBuf, Surroundings) {
+    fn home() -> (tempfile::TempDir, PathBuf, HostPaths) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap();
-        let surroundings =
-            Surroundings { home: Some(path.clone()), state: Some(path.join("elsewhere")), ..Surroundings::default() };
-        (dir, path, surroundings)
+        let host_paths =
+            HostPaths { home: Some(path.clone()), state: Some(path.join("elsewhere")), ..HostPaths::default() };
+        (dir, path, host_paths)
     }
 
     #[test]
     fn a_place_is_hidden_by_its_name_and_where_it_leads() {
-        let (_dir, path, surroundings) = home();
+        let (_dir, path, host_paths) = home();
         std::fs::create_dir(path.join("dotfiles")).unwrap();
         std::fs::write(path.join("dotfiles/netrc"), "").unwrap();
         std::os::unix::fs::symlink("dotfiles/netrc", path.join(".netrc")).unwrap();
-        let hidden = surroundings.hidden();
+        let hidden = host_paths.hidden();
         for name in [".netrc", "dotfiles/netrc", ".ssh", ".docker/config.json", "elsewhere", ".openoxide"] {
             assert!(hidden.contains(&path.join(name)), "{name}");
         }
@@ -224,11 +224,11 @@ mod tests {
 
     #[test]
     fn nobody_works_in_a_hidden_place() {
-        let (_dir, path, surroundings) = home();
+        let (_dir, path, host_paths) = home();
         std::fs::create_dir_all(path.join("elsewhere/sub")).unwrap();
         std::fs::create_dir(path.join(".ssh")).unwrap();
         std::os::unix::fs::symlink("elsewhere/sub", path.join("link")).unwrap();
-        let check = |mode, name: &str| surroundings.check_place(mode, &path.join(name)).is_ok();
+        let check = |mode, name: &str| host_paths.check_place(mode, &path.join(name)).is_ok();
         for mode in [SandboxMode::ReadOnly, SandboxMode::WorkspaceWrite] {
             for name in ["elsewhere", "elsewhere/sub", "link", ".openoxide", ".openoxide/x", ".ssh"] {
                 assert!(!check(mode, name), "{mode:?} {name}");
@@ -239,7 +239,7 @@ mod tests {
             assert!(!check(SandboxMode::DangerFullAccess, name), "{name}");
         }
         assert!(check(SandboxMode::DangerFullAccess, ".ssh"));
-        let error = surroundings.check_place(SandboxMode::ReadOnly, &path.join("link")).unwrap_err();
+        let error = host_paths.check_place(SandboxMode::ReadOnly, &path.join("link")).unwrap_err();
         assert!(error.to_string().contains("link"), "{error}");
     }
 }

@@ -17,14 +17,14 @@ use crate::backend::Backend;
 use crate::cgroup;
 use crate::descriptors;
 use crate::ledger::{CommandId, Entry};
-use crate::link::{self, Manner, Record, Records};
+use crate::link::{self, LaunchMode, Record, Records};
 use crate::listings::Listings;
 use crate::pins::Pins;
 use crate::pump::Pump;
 use crate::refusal::{Refusal, Tried};
 use crate::terminal::{self, Ends};
 use crate::{
-    CommandSpec, Confinement, HELPER_ARG, RunningCommand, SandboxError, SandboxMode, SandboxPolicy, Surroundings,
+    CommandSpec, Confinement, HELPER_ARG, HostPaths, RunningCommand, SandboxError, SandboxMode, SandboxPolicy,
 };
 
 /// How long a supervisor may take to start its command. Far above what it needs, so that only a system that is stuck
@@ -40,7 +40,7 @@ pub struct Launcher {
 #[derive(Debug)]
 struct Shared {
     helper: PathBuf,
-    surroundings: Surroundings,
+    host_paths: HostPaths,
     /// Shared with the copies that try one means alone, as what is known of directories is.
     pins: Arc<Pins>,
     listings: Arc<Listings>,
@@ -55,27 +55,27 @@ struct Shared {
 impl Launcher {
     /// Takes the path of this program, whose `main` calls [`crate::dispatch_helper`] first, and the user's places.
     #[must_use]
-    pub fn new(helper: PathBuf, surroundings: Surroundings) -> Self {
-        Self::of(helper, surroundings, Arc::default(), Arc::default(), None)
+    pub fn new(helper: PathBuf, host_paths: HostPaths) -> Self {
+        Self::of(helper, host_paths, Arc::default(), Arc::default(), None)
     }
 
     fn of(
         helper: PathBuf,
-        surroundings: Surroundings,
+        host_paths: HostPaths,
         pins: Arc<Pins>,
         listings: Arc<Listings>,
         only: Option<Backend>,
     ) -> Self {
         let (worked, groups) = (AtomicUsize::new(0), OnceLock::new());
-        Self { shared: Arc::new(Shared { helper, surroundings, pins, listings, worked, only, groups }) }
+        Self { shared: Arc::new(Shared { helper, host_paths, pins, listings, worked, only, groups }) }
     }
 
     /// The same launcher, which tries one means of confinement and no other.
     #[must_use]
     pub fn only(&self, backend: Backend) -> Self {
-        let (helper, surroundings) = (self.shared.helper.clone(), self.shared.surroundings.clone());
+        let (helper, host_paths) = (self.shared.helper.clone(), self.shared.host_paths.clone());
         let (pins, listings) = (Arc::clone(&self.shared.pins), Arc::clone(&self.shared.listings));
-        Self::of(helper, surroundings, pins, listings, Some(backend))
+        Self::of(helper, host_paths, pins, listings, Some(backend))
     }
 
     /// The program that is the supervisor.
@@ -85,8 +85,8 @@ impl Launcher {
 
     /// The places of the user that policies speak of.
     #[must_use]
-    pub fn surroundings(&self) -> &Surroundings {
-        &self.shared.surroundings
+    pub fn host_paths(&self) -> &HostPaths {
+        &self.shared.host_paths
     }
 
     /// A policy on this machine, as it is now: each directory that commands may write in is opened, and is the one that it
@@ -96,7 +96,7 @@ impl Launcher {
     /// A workspace or configured root that cannot be opened, was moved or replaced, lies in a place that is kept from
     /// commands, or is so wide that nothing would be protected.
     pub fn confinement(&self, policy: &SandboxPolicy) -> Result<Confinement, SandboxError> {
-        Confinement::of(policy, self.surroundings(), &self.shared.pins)
+        Confinement::of(policy, self.host_paths(), &self.shared.pins)
     }
 
     /// What is protected beneath the writable directories, as it goes to a supervisor. Blocks on the disk.
@@ -155,7 +155,7 @@ impl Launcher {
     /// The entry of a command that nothing but its supervisors holds together, still to be written; none where its end is the
     /// kernel's own part, or there is no home to write to.
     pub(crate) fn entry(&self, mode: SandboxMode, backend: Backend) -> Option<Entry> {
-        let home = self.surroundings().state.as_deref()?;
+        let home = self.host_paths().state.as_deref()?;
         let is_held = mode != SandboxMode::DangerFullAccess && backend != Backend::Landlock;
         if is_held || !cfg!(target_os = "linux") {
             return None;
@@ -199,7 +199,7 @@ impl Launcher {
         let mut start = Start { child, records: Records::default(), helper: self.helper(), spec };
         // While the supervisor's program is loaded; it starts nothing before it has the request.
         let unlisted = entry.as_ref().and_then(|entry| entry.write().err()).map(|error| error.to_string());
-        let manner = Manner { backend, probe: false, stdin: false, entry: entry.as_ref() };
+        let manner = LaunchMode { backend, probe: false, stdin: false, entry: entry.as_ref() };
         let request = link::encode_request(spec, confinement, manner)?;
         let io = |what| move |source| SandboxError::Io { what, source };
         let output = Arc::new(watched(output).map_err(io("watching the output"))?);

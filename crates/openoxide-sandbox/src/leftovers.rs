@@ -39,7 +39,7 @@ impl crate::Launcher {
     /// microseconds where nothing is left, and otherwise until it has ended, for five seconds at most.
     #[must_use]
     pub fn end_leftovers(&self) -> Leftovers {
-        self.surroundings().state.as_deref().map(end_all).unwrap_or_default()
+        self.host_paths().state.as_deref().map(end_all).unwrap_or_default()
     }
 }
 

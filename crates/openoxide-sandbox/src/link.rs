@@ -46,7 +46,7 @@ const RECORD: usize = 9;
 
 /// What the supervisor is to do with a command, beside what the command is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Manner<'a> {
+pub(crate) struct LaunchMode<'a> {
     /// By which means it is confined.
     pub(crate) backend: Backend,
     /// Whether everything is done but the last step: the command is confined and not run.
@@ -61,7 +61,7 @@ pub(crate) struct Manner<'a> {
 pub(crate) fn encode_request(
     spec: &CommandSpec,
     confinement: &Confinement,
-    manner: Manner<'_>,
+    manner: LaunchMode<'_>,
 ) -> Result<Vec<u8>, SandboxError> {
     let mut out = vec![0; HEADER];
     let mut push = |parts: &[&[u8]]| {
@@ -441,7 +441,7 @@ mod tests {
         }
     }
 
-    const MANNER: Manner<'_> = Manner { backend: Backend::Landlock, probe: true, stdin: false, entry: None };
+    const MANNER: LaunchMode<'_> = LaunchMode { backend: Backend::Landlock, probe: true, stdin: false, entry: None };
 
     fn encoded() -> Vec<u8> {
         encode_request(&spec(), &confinement(), MANNER).unwrap()
@@ -475,7 +475,7 @@ mod tests {
             Entry::at("/h/run/commands/4000000000000001".into(), Some(Path::new("/g/openoxide-4000000000000001")));
         let mut spec = spec();
         spec.env.insert(CommandId::VARIABLE.into(), "of the command in which the server runs".into());
-        let bytes = encode_request(&spec, &confinement(), Manner { entry: entry.as_ref(), ..MANNER }).unwrap();
+        let bytes = encode_request(&spec, &confinement(), LaunchMode { entry: entry.as_ref(), ..MANNER }).unwrap();
         let request = Request::read(&bytes[..]).unwrap();
         assert_eq!(request.env().collect::<Vec<_>>(), [c"A=1=2", c"B=", c"OPENOXIDE_COMMAND_ID=4000000000000001"]);
         let (arrived, entry) = (request.entry.unwrap(), entry.unwrap());

@@ -53,7 +53,7 @@ pub struct SandboxPolicy {
 
 /// Places of the user that a policy speaks of. The command line fills it in; nothing here reads the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Surroundings {
+pub struct HostPaths {
     /// The user's home, where credentials of other programs lie.
     pub home: Option<PathBuf>,
     /// What `TMPDIR` names.
@@ -90,7 +90,7 @@ impl SandboxPolicy {
     /// Files and directories that commands of this policy cannot see: credentials of the user's programs and of the
     /// system, the home of OpenOxide, and what else is named. Absolute, sorted, whether or not they exist.
     #[must_use]
-    pub fn hidden(&self, surroundings: &Surroundings) -> Vec<PathBuf> {
-        if self.mode == SandboxMode::DangerFullAccess { Vec::new() } else { surroundings.hidden() }
+    pub fn hidden(&self, host_paths: &HostPaths) -> Vec<PathBuf> {
+        if self.mode == SandboxMode::DangerFullAccess { Vec::new() } else { host_paths.hidden() }
     }
 }

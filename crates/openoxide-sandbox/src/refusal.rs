@@ -1,5 +1,5 @@
 //! What a supervisor said when it did not start a command, in words: for the person who asked, and for the operator who
-//! can mend it.
+//! can fix it.
 
 use std::fmt::Write as _;
 use std::io;
@@ -73,7 +73,7 @@ pub(crate) fn tried_line(tried: &[Tried]) -> String {
 
 /// What an operator can do about it.
 #[must_use]
-pub fn mend() -> &'static str {
+pub fn fix() -> &'static str {
     if cfg!(target_os = "linux") {
         "allow user namespaces (sysctl user.max_user_namespaces above 0, kernel.unprivileged_userns_clone=1 and \
          kernel.apparmor_restrict_unprivileged_userns=0 where they exist; in a container, a seccomp profile that lets \
@@ -103,6 +103,6 @@ mod tests {
         for part in ["`workspace-write`", "namespaces: making namespaces: ", "; bubblewrap: finding it: "] {
             assert!(text.contains(part), "{text}");
         }
-        assert!(text.contains(mend()), "{text}");
+        assert!(text.contains(fix()), "{text}");
     }
 }

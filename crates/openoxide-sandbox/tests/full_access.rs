@@ -11,7 +11,7 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use openoxide_sandbox::{
-    Backend, Launcher, ProcessId, RunningCommand, SandboxMode, SandboxPolicy, Surroundings, WorkspaceWrite,
+    Backend, HostPaths, Launcher, ProcessId, RunningCommand, SandboxMode, SandboxPolicy, WorkspaceWrite,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use support::{HELPER, mark, marked, script, state, until};
@@ -56,7 +56,7 @@ impl Home {
 
     fn launcher(&self) -> Launcher {
         let state = Some(self.directory.path().to_path_buf());
-        Launcher::new(HELPER.into(), Surroundings { state, ..Surroundings::default() })
+        Launcher::new(HELPER.into(), HostPaths { state, ..HostPaths::default() })
     }
 
     fn commands(&self) -> PathBuf {

@@ -56,7 +56,7 @@ fn it_is_not_enough_for_a_workspace_that_is_written() {
             assert_eq!(output.status.code(), Some(125), "{text}");
             assert!(text.contains("`workspace-write` cannot be enforced here"), "{text}");
             assert!(text.contains("landlock alone cannot hold `workspace-write`"), "{text}");
-            assert!(text.contains(openoxide_sandbox::mend()), "{text}");
+            assert!(text.contains(openoxide_sandbox::fix()), "{text}");
         }
         assert!(!house.names("ws").contains(&"new".to_owned()));
     }

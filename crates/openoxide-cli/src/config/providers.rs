@@ -84,6 +84,21 @@ pub(crate) struct Chosen {
     /// Its configuration; none for the stand-in.
     pub(crate) config: Option<ProviderConfig>,
     pub(crate) key: KeySource,
+    /// The environment variable that its address comes from, where one does.
+    pub(crate) address: Option<&'static str>,
+}
+
+/// Why a provider is the one in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// `model_provider` names it.
+    Configured,
+    /// This variable holds its key, and of those before it none is set.
+    Variable(&'static str),
+    /// `openoxide login` stored its key.
+    Stored,
+    /// There is no key of any built-in provider.
+    NoKey,
 }
 
 impl Chosen {
@@ -100,14 +115,24 @@ impl Config {
     /// The id of the provider in use: the configured one, else the first built-in one whose key is in the environment or
     /// stored, else the stand-in.
     pub(crate) fn provider_id(&self, home: Option<&Path>) -> String {
+        self.provider_and_reason(home).0
+    }
+
+    /// The same, and why it is that one.
+    pub(crate) fn provider_and_reason(&self, home: Option<&Path>) -> (String, Reason) {
         if let Some(id) = &self.model_provider {
-            return id.clone();
+            return (id.clone(), Reason::Configured);
         }
-        let has_key = |preset: &&Preset| {
-            let variable = preset.env_key.filter(|_| preset.base_url.is_some());
-            variable.is_some_and(|variable| variable_is_set(variable) || auth::is_stored(home, preset.id))
-        };
-        Preset::all().iter().find(has_key).map_or_else(|| OFFLINE.to_owned(), |preset| preset.id.to_owned())
+        for preset in Preset::all().iter().filter(|preset| preset.base_url.is_some()) {
+            let Some(variable) = preset.env_key else { continue };
+            if variable_is_set(variable) {
+                return (preset.id.to_owned(), Reason::Variable(variable));
+            }
+            if auth::is_stored(home, preset.id) {
+                return (preset.id.to_owned(), Reason::Stored);
+            }
+        }
+        (OFFLINE.to_owned(), Reason::NoKey)
     }
 
     /// The model in use.
@@ -136,7 +161,7 @@ impl Config {
         let id = self.provider_id(home);
         let table = self.model_providers.get(&id);
         if id == OFFLINE && table.is_none() {
-            return Ok(Chosen { config: None, key: KeySource::None });
+            return Ok(Chosen { config: None, key: KeySource::None, address: None });
         }
         let preset = Preset::find(&id);
         if preset.is_none() && table.is_none() {
@@ -153,7 +178,7 @@ impl Config {
             }
         };
         let variable = table.env_key.clone().or_else(|| preset?.env_key.map(str::to_owned));
-        self.fill_in(&mut config, table)?;
+        let address = self.fill_in(&mut config, table)?;
         if config.base_url.is_empty() {
             bail!("model_providers.{id}.base_url is missing; give the address of your own {}", config.name);
         }
@@ -182,21 +207,24 @@ impl Config {
                 None => KeySource::None,
             },
         };
-        Ok(Chosen { config: Some(config), key })
+        Ok(Chosen { config: Some(config), key, address })
     }
 
-    fn fill_in(&self, config: &mut ProviderConfig, table: ProviderTable) -> anyhow::Result<()> {
+    /// Fills in what configuration and environment say. Returns the variable that the address comes from, if one does.
+    fn fill_in(&self, config: &mut ProviderConfig, table: ProviderTable) -> anyhow::Result<Option<&'static str>> {
+        let mut address = None;
         if let Some(wire_api) = &table.wire_api {
             config.wire_api =
                 wire_api.parse().map_err(|error| anyhow::anyhow!("model_providers.{}.wire_api: {error}", config.id))?;
         }
         if let Some(base_url) = table.base_url {
             config.base_url = base_url;
-        } else if config.id == "openai"
-            && let Ok(base_url) = std::env::var("OPENAI_BASE_URL")
-            && !base_url.is_empty()
+        } else if let Some(preset) = Preset::find(&config.id)
+            && let Some(variable) = preset.base_url_env
+            && let Some(base_url) = std::env::var(variable).ok().filter(|url| !url.is_empty())
         {
-            config.base_url = base_url;
+            config.base_url = preset.base_url_of(&base_url);
+            address = Some(variable);
         }
         config.allow_plain_http = table.allow_plain_http;
         config.name = table.name.unwrap_or_else(|| config.name.clone());
@@ -224,7 +252,7 @@ impl Config {
         config.facts.context_window = self.model_context_window;
         config.facts.freeform = table.supports_freeform;
         config.facts.images = table.supports_images;
-        Ok(())
+        Ok(address)
     }
 }
 

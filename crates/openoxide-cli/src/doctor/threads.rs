@@ -19,8 +19,8 @@ pub(super) fn check(home: &Path) -> Finding {
     let mut threads = match store.list() {
         Ok(threads) => threads,
         Err(error) => {
-            let mend = Some("check the permissions of the sessions directory".to_owned());
-            return Finding { what, state: State::Fails, detail: format!("cannot be listed: {error}"), mend };
+            let fix = Some("check the permissions of the sessions directory".to_owned());
+            return Finding { what, state: State::Fails, detail: format!("cannot be listed: {error}"), fix };
         }
     };
     threads.sort_by_key(|thread| std::cmp::Reverse(thread.modified));
@@ -52,15 +52,15 @@ pub(super) fn check(home: &Path) -> Finding {
         rest => format!("{read} were read, {rest} older ones were not, for their size"),
     };
     if damaged.is_empty() {
-        return Finding { what, state: State::Works, detail: looked_at, mend: None };
+        return Finding { what, state: State::Works, detail: looked_at, fix: None };
     }
     let more = damaged.len().saturating_sub(NAMED);
     damaged.truncate(NAMED);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     let detail = format!("{looked_at}; damaged: {}{more}", damaged.join("; "));
-    let mend = "the rest of each can still be used: reply to it, or copy it with `openoxide threads fork ID`; \
+    let fix = "the rest of each can still be used: reply to it, or copy it with `openoxide threads fork ID`; \
                 `openoxide threads export ID` prints its lines";
-    Finding { what, state: State::Note, detail, mend: Some(mend.to_owned()) }
+    Finding { what, state: State::Note, detail, fix: Some(fix.to_owned()) }
 }
 
 fn of_reading(id: ThreadId, has_owner: bool, damage: &[Damage]) -> Option<String> {
@@ -108,7 +108,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, format!("{text}{{\"timestamp\":\"x\",\"type\":\"turn_context\"}}\n")).unwrap();
         let finding = check(home.path());
-        assert!(finding.state == State::Note && finding.mend.is_some());
+        assert!(finding.state == State::Note && finding.fix.is_some());
         assert!(finding.detail.contains(&format!("a line at byte {}", text.len())), "{}", finding.detail);
     }
 }

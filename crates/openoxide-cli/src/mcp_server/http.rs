@@ -21,7 +21,7 @@ const UNNAMED: &str = "default";
 pub(super) const NO_HOST_NETWORK: &str = "the listener has no token, so that a command could call it and leave its \
                                           sandbox; start the server with --token-file or --token-env";
 
-/// Arguments of the HTTP door.
+/// Arguments of the HTTP listener.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Streamable HTTP")]
 pub(super) struct HttpArgs {

@@ -133,8 +133,8 @@ pub(crate) fn run(args: ThreadsArgs) -> anyhow::Result<ExitCode> {
         What::Fork(args) => {
             let fork = {
                 let cwd = args.cwd.map(std::path::absolute).transpose()?;
-                let surroundings = config::places(None).surroundings();
-                let to = cwd.as_deref().map(|cwd| (cwd, &surroundings));
+                let host_paths = config::places(None).host_paths();
+                let to = cwd.as_deref().map(|cwd| (cwd, &host_paths));
                 fork_rollout(&store, find(&store, &args.id)?, args.turn, to).map_err(told)?
             };
             writeln!(out, "{fork}")?;
@@ -155,11 +155,11 @@ pub(crate) fn run(args: ThreadsArgs) -> anyhow::Result<ExitCode> {
             from.move_to(id, to).map_err(|error| busy(&store, id, error))?;
         }
         What::Delete(args) => {
-            let surroundings = config::places(None).surroundings();
+            let host_paths = config::places(None).host_paths();
             for id in &args.ids {
                 let id = find(&store, id)?;
                 store.delete(id).map_err(|error| busy(&store, id, error))?;
-                remove_temporary(&surroundings, id);
+                remove_temporary(&host_paths, id);
             }
         }
     }

@@ -33,7 +33,7 @@ const INTERRUPTED: u8 = 130;
 /// Arguments of `openoxide try`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TryArgs {
-    /// What the agent is asked to do. Default: mend the sample project, step by step.
+    /// What the agent is asked to do. Default: fix the sample project, step by step.
     prompt: Option<String>,
     /// The directory to work in. Default: a fresh copy of a small sample project with a failing test.
     #[arg(long, value_name = "DIR")]

@@ -1,5 +1,5 @@
 //! The sample project of `openoxide try`: two Python files with a bug that three tests see, and the prompt that
-//! spells out its mend. The provider knows nothing of them; all it is told is the prompt.
+//! spells out its fix. The provider knows nothing of them; all it is told is the prompt.
 
 use std::path::{Path, PathBuf};
 

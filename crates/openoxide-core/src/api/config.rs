@@ -149,8 +149,11 @@ pub struct Limits {
     pub max_turn_tokens: Option<u64>,
     /// Seconds that one turn may take, questions included.
     pub max_turn_seconds: Option<u64>,
-    /// Bytes of deltas that one reader of events may leave unread; what comes beyond is dropped.
+    /// Bytes of deltas that the readers of a thread's events may leave unread; beyond it the oldest are dropped.
     pub event_queue_bytes: usize,
+    /// Bytes of events that a thread keeps while a turn runs, for those who attach again from a cursor. An idle thread
+    /// keeps none.
+    pub event_log_bytes: usize,
     /// Commands that one thread keeps running in the background.
     pub max_background_commands: usize,
 }
@@ -179,6 +182,7 @@ impl Default for Limits {
             max_turn_tokens: None,
             max_turn_seconds: None,
             event_queue_bytes: 1 << 20,
+            event_log_bytes: 256 << 10,
             max_background_commands: 16,
         }
     }

@@ -252,7 +252,7 @@ pub enum CoreError {
     NoRuntime,
 }
 
-/// What kind of failure a [`CoreError`] is; a door maps it to its wire.
+/// What kind of failure a [`CoreError`] is; a protocol maps it to its wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// What was asked is wrong; asking otherwise helps.
@@ -333,7 +333,7 @@ impl CoreError {
             }
             Self::ThreadDamaged { .. } => "`openoxide threads fork ID` copies what can be read to a new thread",
             Self::ThreadTooNew { .. } => "use the version that wrote it, or a later one",
-            Self::Undo { .. } => "mend what stands in the way, and try again",
+            Self::Undo { .. } => "fix what stands in the way, and try again",
             Self::TurnNotFound { .. } | Self::NothingToUndo { .. } => "`openoxide threads show ID` lists the turns",
             Self::ThreadClosed { .. } => "start a new thread",
             Self::ApprovalNotPending { .. } => "each question is settled once; it has been settled or its turn ended",
@@ -359,7 +359,7 @@ impl CoreError {
             Self::Temporary { .. } => "remove what stands there, or start the server with another TMPDIR",
             Self::NothingAllowed { .. } => "change one of the limits",
             Self::EmptyModel => "name a model, or leave the field out for the default",
-            Self::SandboxRefused { .. } => "`openoxide doctor` tells what is missing and how to mend it",
+            Self::SandboxRefused { .. } => "`openoxide doctor` tells what is missing and how to fix it",
             Self::Rollout { .. } | Self::Listing { .. } => {
                 "check the free space and the permissions of the sessions directory"
             }

@@ -56,7 +56,7 @@ pub enum Op {
     Shutdown,
 }
 
-/// What became of an [`Op`] at the door.
+/// What a submitted [`Op`] became.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Submitted {
     /// The input has a turn of its own, running now or queued.
@@ -164,7 +164,7 @@ impl Event {
 /// One item of a turn, as told to whoever watches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnItem {
-    /// Unique within the thread while it is in memory, rising.
+    /// Unique within the thread for as long as it lasts, also where it is loaded again, and rising.
     pub id: u64,
     /// What it is.
     pub kind: TurnItemKind,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use openoxide_llm::HistoryItem;
-use openoxide_sandbox::{SandboxMode, Surroundings};
+use openoxide_sandbox::{HostPaths, SandboxMode};
 
 use crate::store::{RolloutItem, ThreadStore};
 use crate::thread::{ThreadDirectory, check_place_offline, failure, salvaged_meta, up_to};
@@ -11,7 +11,7 @@ use crate::{CoreError, RolloutLine, ThreadId, TurnId, instructions};
 
 /// Copies a thread as it is in its rollout, to a new one, whole or up to the end of a turn. The original may be in use, and
 /// may be damaged: what can be read is copied, without the instructions and limits of a first line that cannot. With `cwd`
-/// the new one goes on in that directory, which must be one that the server with these surroundings lets it work in.
+/// the new one goes on in that directory, which must be one that the server with these host paths lets it work in.
 ///
 /// # Errors
 /// There is no such thread, turn or directory, no thread may work in it, or the disk fails.
@@ -19,7 +19,7 @@ pub fn fork_rollout(
     store: &dyn ThreadStore,
     id: ThreadId,
     turn: Option<TurnId>,
-    cwd: Option<(&Path, &Surroundings)>,
+    cwd: Option<(&Path, &HostPaths)>,
 ) -> Result<ThreadId, CoreError> {
     let resolve = |(cwd, _)| ThreadDirectory::resolve(Path::new("/"), cwd);
     let directory = cwd.map(resolve).transpose()?;
@@ -34,9 +34,9 @@ pub fn fork_rollout(
         Some(turn_id) => up_to(lines, turn).ok_or(CoreError::TurnNotFound { id, turn_id })?,
         None => lines,
     };
-    if let (Some(directory), Some((_, surroundings))) = (&directory, cwd) {
+    if let (Some(directory), Some((_, host_paths))) = (&directory, cwd) {
         // Each later use would refuse it.
-        check_place_offline(directory.path(), mode_of(&lines), surroundings)?;
+        check_place_offline(directory.path(), mode_of(&lines), host_paths)?;
     }
     let fork = ThreadId::new();
     let mut writer = store.lock(fork).map_err(failed)?;

@@ -69,6 +69,6 @@ impl ThreadManager {
     }
 
     fn remove_temporary(&self, ids: &[ThreadId]) {
-        ids.iter().for_each(|id| remove_temporary(self.core.config.launcher.surroundings(), *id));
+        ids.iter().for_each(|id| remove_temporary(self.core.config.launcher.host_paths(), *id));
     }
 }

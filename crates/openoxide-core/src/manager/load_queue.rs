@@ -11,8 +11,8 @@ use crate::thread::Claim;
 
 /// The right to be the first at a thread; the next in line has it once this is dropped, and so has another process where
 /// nothing was asked of the thread.
-pub struct Pass {
-    lines: Arc<Lines>,
+pub struct LoadGuard {
+    lines: Arc<LoadQueues>,
     id: ThreadId,
     pub(super) claim: Option<Claim>,
     /// Closed when this is dropped, which is what the next waits for.
@@ -21,32 +21,32 @@ pub struct Pass {
 
 /// The lines before threads.
 #[derive(Default)]
-pub(super) struct Lines {
-    lines: Mutex<HashMap<ThreadId, Line>>,
+pub(super) struct LoadQueues {
+    lines: Mutex<HashMap<ThreadId, LoadQueue>>,
 }
 
-struct Line {
+struct LoadQueue {
     length: usize,
     /// What the next one waits for.
     last: Option<oneshot::Receiver<()>>,
 }
 
-impl Lines {
+impl LoadQueues {
     pub(super) fn is_empty(&self, id: ThreadId) -> bool {
         !lock(&self.lines).contains_key(&id)
     }
 
-    pub(super) fn join(self: &Arc<Self>, id: ThreadId) -> (Option<oneshot::Receiver<()>>, Pass) {
+    pub(super) fn join(self: &Arc<Self>, id: ThreadId) -> (Option<oneshot::Receiver<()>>, LoadGuard) {
         let (done, next) = oneshot::channel();
         let mut lines = lock(&self.lines);
-        let line = lines.entry(id).or_insert(Line { length: 0, last: None });
+        let line = lines.entry(id).or_insert(LoadQueue { length: 0, last: None });
         line.length += 1;
         let before = line.last.replace(next);
-        (before, Pass { lines: Arc::clone(self), id, claim: None, _done: done })
+        (before, LoadGuard { lines: Arc::clone(self), id, claim: None, _done: done })
     }
 }
 
-impl Drop for Pass {
+impl Drop for LoadGuard {
     fn drop(&mut self) {
         // First, so that the next finds the thread as this one leaves it.
         self.claim = None;
@@ -66,7 +66,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_waits_for_the_one_before_and_nothing_is_kept() {
-        let lines = Arc::new(Lines::default());
+        let lines = Arc::new(LoadQueues::default());
         let id = ThreadId::new();
         let (before, first) = lines.join(id);
         assert!(before.is_none() && !lines.is_empty(id));

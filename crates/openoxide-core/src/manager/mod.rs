@@ -13,8 +13,8 @@ mod transcript;
 mod undo;
 
 pub use self::fork::fork_rollout;
-pub use self::load_queue::Pass;
-pub use self::opening::{Entrance, Ticket};
+pub use self::load_queue::LoadGuard;
+pub use self::opening::{LoadTicket, ThreadAccess};
 pub use self::page::PageCursor;
 pub use self::threads::ThreadManager;
 pub use self::transcript::{Transcript, TranscriptEntry};

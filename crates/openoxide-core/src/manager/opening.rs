@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::load_queue::Pass;
+use super::load_queue::LoadGuard;
 use super::threads::ThreadManager;
 use crate::{CoreError, Holder, Thread, ThreadId};
 
@@ -19,42 +19,42 @@ const BUSY_ROUND: Duration = Duration::from_millis(50);
 const OWN_PATIENCE: Duration = Duration::from_secs(4);
 
 /// Where a caller stands who wants a thread.
-pub enum Entrance {
+pub enum ThreadAccess {
     /// A turn of the thread runs here and nobody waits for it.
     Open(Arc<Thread>),
     /// The disk has to be asked, or others are before.
-    Line(Ticket),
+    Queued(LoadTicket),
 }
 
 /// A place in the line before a thread.
-pub struct Ticket {
+pub struct LoadTicket {
     manager: Arc<ThreadManager>,
     id: ThreadId,
     before: Option<oneshot::Receiver<()>>,
-    pass: Pass,
+    pass: LoadGuard,
 }
 
 impl ThreadManager {
     /// Takes a place before a thread. Never blocks.
-    pub fn enter(self: &Arc<Self>, id: ThreadId) -> Entrance {
+    pub fn enter(self: &Arc<Self>, id: ThreadId) -> ThreadAccess {
         if self.lines.is_empty(id)
             && let Some(thread) = self.in_memory(id).filter(|thread| thread.is_busy())
         {
-            return Entrance::Open(thread);
+            return ThreadAccess::Open(thread);
         }
         let (before, pass) = self.lines.join(id);
-        Entrance::Line(Ticket { manager: Arc::clone(self), id, before, pass })
+        ThreadAccess::Queued(LoadTicket { manager: Arc::clone(self), id, before, pass })
     }
 }
 
-impl Ticket {
+impl LoadTicket {
     /// Waits for those before, then gives the thread as it is on disk, loaded where it has to be. Where another process
     /// uses it, it is waited for, for as long as `patience` says. The pass is to be kept until what was wanted of the
     /// thread is asked.
     ///
     /// # Errors
     /// As [`ThreadManager::get_or_load`].
-    pub async fn open(self, patience: Duration) -> (Result<Arc<Thread>, CoreError>, Pass) {
+    pub async fn open(self, patience: Duration) -> (Result<Arc<Thread>, CoreError>, LoadGuard) {
         let Self { manager, id, before, mut pass } = self;
         if let Some(before) = before {
             // It is never sent, only closed.

@@ -28,7 +28,7 @@ use crate::{
 pub struct ThreadManager {
     pub(super) core: Arc<Core>,
     pub(super) threads: Mutex<HashMap<ThreadId, Arc<Thread>>>,
-    pub(super) lines: Arc<load_queue::Lines>,
+    pub(super) lines: Arc<load_queue::LoadQueues>,
     /// Threads that are being loaded. Whoever comes second for one waits for that one alone.
     loading: Mutex<HashMap<ThreadId, Weak<Mutex<()>>>>,
     /// Threads that were kept in memory alone and left it.
@@ -57,7 +57,7 @@ fn end_leftovers(launcher: &Launcher) {
             tracing::warn!(?stuck, "processes of commands of a server that was killed could not be ended");
         }
     }
-    sweep_left(launcher.surroundings());
+    sweep_left(launcher.host_paths());
 }
 
 impl ThreadManager {

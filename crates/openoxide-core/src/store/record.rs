@@ -250,6 +250,8 @@ pub enum EventRecord {
         duration_ms: u64,
         /// What was not done.
         denials: Vec<Denial>,
+        /// The first item id that no turn of the thread has used; none where that is not known.
+        next_item_id: Option<u64>,
     },
 }
 
@@ -266,7 +268,16 @@ impl EventRecord {
             usage: result.usage,
             duration_ms: result.duration_ms,
             denials: result.denials.clone(),
+            next_item_id: None,
         }
+    }
+
+    /// The same with the first item id that is free after it.
+    pub(crate) fn with_next_item_id(mut self, next: Option<u64>) -> Self {
+        if let Self::TurnEnded { next_item_id, .. } = &mut self {
+            *next_item_id = next;
+        }
+        self
     }
 
     /// The same where the diff, of so many bytes, is in an earlier record.

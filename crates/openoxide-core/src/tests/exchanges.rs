@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use openoxide_sandbox::{Launcher, SandboxMode, Surroundings};
+use openoxide_sandbox::{HostPaths, Launcher, SandboxMode};
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 
 use super::support::Bench;
@@ -42,9 +42,9 @@ impl House {
             for name in ["key", "AGENTS.md", "f", "sub/f"] {
                 fs::write(top.join("home").join(name), format!("{SECRET}\n")).unwrap();
             }
-            let surroundings =
-                Surroundings { state: Some(top.join("home")), tmpdir: Some(top.clone()), ..Surroundings::default() };
-            config.launcher = Launcher::new("/nowhere".into(), surroundings);
+            let host_paths =
+                HostPaths { state: Some(top.join("home")), tmpdir: Some(top.clone()), ..HostPaths::default() };
+            config.launcher = Launcher::new("/nowhere".into(), host_paths);
         });
         let defaults = bench.manager.config().thread_defaults();
         let config = ThreadConfig { sandbox, approval_policy: ApprovalPolicy::OnRequest, ..defaults };
@@ -255,8 +255,7 @@ fn a_thread_in_what_is_the_servers_own_is_refused_in_every_mode() {
 fn a_reader_stays_out_of_the_systems_tmp_where_the_threads_own_cannot_be_made() {
     let bench = Bench::with(Vec::new(), |config| {
         let top = config.cwd.parent().unwrap().canonicalize().unwrap();
-        config.launcher =
-            Launcher::new("/nowhere".into(), Surroundings { tmpdir: Some(top), ..Surroundings::default() });
+        config.launcher = Launcher::new("/nowhere".into(), HostPaths { tmpdir: Some(top), ..HostPaths::default() });
         config.workspace_write.private_tmp = Some(true);
     });
     let defaults = bench.manager.config().thread_defaults();

@@ -9,7 +9,8 @@ use super::support::*;
 use crate::Decider;
 use crate::turn::TurnHost as _;
 use crate::{
-    ApprovalPolicy, CoreError, Decision, Entrance, Exceeded, Interruption, Op, ThreadConfig, ThreadManager, TurnStatus,
+    ApprovalPolicy, CoreError, Decision, Exceeded, Interruption, Op, ThreadAccess, ThreadConfig, ThreadManager,
+    TurnStatus,
 };
 
 /// Another manager over the same home, as after a restart.
@@ -40,7 +41,7 @@ async fn what_was_approved_for_a_thread_is_approved_after_a_restart() {
     drop(thread);
 
     let manager = restarted(&bench);
-    let Entrance::Line(ticket) = manager.enter(id) else { panic!("it is not in memory") };
+    let ThreadAccess::Queued(ticket) = manager.enter(id) else { panic!("it is not in memory") };
     let mut thread = Watched::new(ticket.open(Duration::ZERO).await.0.unwrap());
     assert_eq!(thread.thread.result_of(first.turn_id).unwrap().content, "done");
     assert_eq!(thread.thread.config().approval_policy, ApprovalPolicy::Untrusted);
@@ -112,7 +113,7 @@ async fn idle_threads_leave_memory_and_come_back() {
     assert!(bench.manager.in_memory(id).is_some(), "not yet");
     tokio::time::sleep(Duration::from_secs(20 * 60)).await;
     assert!(bench.manager.in_memory(id).is_none());
-    let Entrance::Line(ticket) = bench.manager.enter(id) else { panic!("it is not in memory") };
+    let ThreadAccess::Queued(ticket) = bench.manager.enter(id) else { panic!("it is not in memory") };
     let (thread, _pass) = ticket.open(Duration::ZERO).await;
     let mut thread = Watched::new(thread.unwrap());
     thread.prompt("two");
@@ -337,8 +338,8 @@ async fn a_loaded_thread_refuses_a_link_in_its_path_and_tells_the_model_of_a_dir
     assert!(error.hint().unwrap().contains("threads fork ID --cwd DIR"));
 
     let store = crate::JsonlStore::new(bench.manager.config().home.as_deref().unwrap());
-    let fork = |cwd, surroundings| crate::fork_rollout(&store, id, None, Some((cwd, surroundings)));
-    let own = openoxide_sandbox::Surroundings { state: Some(cwd.clone()), ..Default::default() };
+    let fork = |cwd, host_paths| crate::fork_rollout(&store, id, None, Some((cwd, host_paths)));
+    let own = openoxide_sandbox::HostPaths { state: Some(cwd.clone()), ..Default::default() };
     let refused = fork(&cwd, &own).unwrap_err();
     assert!(matches!(refused, CoreError::CwdHidden { .. }), "{refused}");
     let fork = fork(&cwd, &Default::default()).unwrap();

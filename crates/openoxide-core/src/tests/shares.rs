@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use openoxide_sandbox::{Launcher, Surroundings};
+use openoxide_sandbox::{HostPaths, Launcher};
 
 use super::support::*;
 use crate::tools::ToolHost as _;
@@ -18,8 +18,8 @@ fn thread_of(bench: &Bench, owner: &str) -> Watched {
 fn kept_in(home: &Path, change: impl FnOnce(&mut crate::Config)) -> Bench {
     Bench::with(Vec::new(), |config| {
         config.home = Some(home.to_path_buf());
-        let surroundings = Surroundings { tmpdir: Some(home.to_path_buf()), ..Surroundings::default() };
-        config.launcher = Launcher::new("/nowhere".into(), surroundings);
+        let host_paths = HostPaths { tmpdir: Some(home.to_path_buf()), ..HostPaths::default() };
+        config.launcher = Launcher::new("/nowhere".into(), host_paths);
         change(config);
     })
 }

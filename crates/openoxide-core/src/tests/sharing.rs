@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::support::*;
 use crate::turn::TurnHost as _;
 use crate::{
-    ApprovalPolicy, CoreError, Entrance, JsonlStore, Op, Thread, ThreadId, ThreadManager, ThreadStore, TurnResult,
+    ApprovalPolicy, CoreError, JsonlStore, Op, Thread, ThreadAccess, ThreadId, ThreadManager, ThreadStore, TurnResult,
     TurnStatus,
 };
 
@@ -62,8 +62,8 @@ async fn turn(
     patience: Duration,
 ) -> Result<(Arc<TurnResult>, Arc<Thread>), CoreError> {
     let (mut thread, pass) = match manager.enter(id) {
-        Entrance::Open(thread) => (Watched::new(thread), None),
-        Entrance::Line(ticket) => {
+        ThreadAccess::Open(thread) => (Watched::new(thread), None),
+        ThreadAccess::Queued(ticket) => {
             let (thread, pass) = ticket.open(patience).await;
             (Watched::new(thread?), Some(pass))
         }
@@ -131,7 +131,7 @@ async fn whoever_wants_a_thread_in_use_is_told_by_whom_and_may_wait() {
 
     // The end of a process waits for nobody.
     let ending = house.other();
-    let Entrance::Line(ticket) = ending.enter(id) else { panic!("it is in use elsewhere") };
+    let ThreadAccess::Queued(ticket) = ending.enter(id) else { panic!("it is in use elsewhere") };
     let ended = tokio::spawn(async move { ticket.open(Duration::MAX).await.0.err().unwrap() });
     ending.shutdown(&crate::Interruption::ServerStopped).await;
     assert!(matches!(ended.await.unwrap(), CoreError::ThreadBusy { .. }));

@@ -12,7 +12,7 @@ use openoxide_llm::{
     HistoryItem, ModelError, ModelEvent, ModelFacts, ModelRequest, ModelStream, Provider, Role, Usage,
 };
 use openoxide_sandbox::{
-    CommandSpec, ExitStatus, Launcher, Output, SandboxMode, SandboxPolicy, Surroundings, WaitOutcome,
+    CommandSpec, ExitStatus, HostPaths, Launcher, Output, SandboxMode, SandboxPolicy, WaitOutcome,
 };
 use tokio::sync::Notify;
 
@@ -284,8 +284,8 @@ impl Bench {
         std::fs::create_dir_all(cwd.join(".git")).unwrap();
         let model = Arc::new(Script { steps: Mutex::new(steps.into()), ..Script::default() });
         // What threads put there goes with the bench.
-        let surroundings = Surroundings { tmpdir: Some(directory.path().into()), ..Surroundings::default() };
-        let launcher = Launcher::new("/nowhere".into(), surroundings);
+        let host_paths = HostPaths { tmpdir: Some(directory.path().into()), ..HostPaths::default() };
+        let launcher = Launcher::new("/nowhere".into(), host_paths);
         let mut config = Config::new(cwd, "m".into(), Arc::clone(&model) as Arc<dyn Provider>, launcher);
         change(&mut config);
         let runner = Arc::new(Pretend::default());

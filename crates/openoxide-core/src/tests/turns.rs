@@ -50,7 +50,7 @@ async fn the_first_turn_tells_where_it_works_and_later_ones_do_not() {
 async fn events_of_a_turn_come_in_order_with_nothing_missed() {
     let bench = Bench::new(vec![Say::Text("hello")]);
     let thread = bench.thread(ApprovalPolicy::Never).thread;
-    let (submitted, Attachment { snapshot, mut events }) =
+    let (submitted, Attachment { snapshot, mut events, .. }) =
         thread.submit_and_attach(Op::UserInput { text: "hi".into() }).unwrap();
     assert!(matches!(submitted, Submitted::Turn(_)) && snapshot.running.is_none());
     let mut seen = Vec::new();

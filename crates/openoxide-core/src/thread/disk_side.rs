@@ -81,7 +81,7 @@ impl Thread {
             Ok(writer) => writer,
             Err(error) if error.kind() == io::ErrorKind::NotFound => match store.fate(id) {
                 Fate::Deleted => {
-                    remove_temporary(self.core.config.launcher.surroundings(), id);
+                    remove_temporary(self.core.config.launcher.host_paths(), id);
                     return Err(self.is_gone(CoreError::ThreadNotFound { id }));
                 }
                 Fate::Archived => return Err(self.is_gone(CoreError::ThreadArchived { id })),
@@ -334,11 +334,13 @@ pub(crate) fn unreadable(id: ThreadId, stamp: Stamp, limits: &Limits, source: io
 impl State {
     /// Takes over what was loaded.
     pub(crate) fn adopt(&mut self, restored: Restored) {
-        let Restored { context, history, remembered, granted, results, usage, .. } = restored;
+        let Restored { context, history, remembered, granted, results, usage, next_item_id, .. } = restored;
         self.context_due = if history.is_empty() { ContextDue::Everything } else { ContextDue::Nothing };
         self.finished_len = history.len();
         self.history = Arc::new(history);
         (self.remembered, self.granted, self.usage) = (remembered, granted, usage);
+        // Those of a turn that memory alone knew are not used again either.
+        self.next_item_id = self.next_item_id.max(next_item_id);
         self.context = context;
         self.context_tokens = 0;
         self.results.clear();

@@ -1,106 +1,163 @@
-//! Queues between a thread and those who watch it.
+//! Who reads what a thread tells: one log for all ([`EventLog`]), and a place in it for each [`EventReceiver`].
 //!
-//! A thread pushes each event once into its [`Hub`]; every [`EventReceiver`] has a queue of its own there. Deltas are
-//! the only events that may come by the thousand, so they alone are merged and, past a bound in bytes, dropped. Both
-//! locks are held for a push or a pop, never across an await.
+//! The lock is held for a push or a read, never across an await.
 
-use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
+use super::event_log::{EventLog, LogLimits, OpenItem, Progress};
 use crate::Event;
 use crate::mutex::lock;
 
-/// A delta counts as its text and this much for the event around it.
-const DELTA_OVERHEAD: usize = 64;
+/// A place in the events of one thread, for [`crate::Thread::attach_from`].
+///
+/// It holds for as long as the thread is in memory. One of before the thread was loaded, or of another thread, is answered
+/// like one whose events are no longer kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    life: u64,
+    position: u64,
+}
 
-/// Every queue that events of one thread go to.
+/// Tells the logs of this process apart, so that no cursor of one is taken for a place in another.
+static LIVES: AtomicU64 = AtomicU64::new(0);
+
+/// What a thread tells, and everybody who reads it.
 pub(crate) struct Hub {
-    queues: Mutex<Vec<Arc<Queue>>>,
-    delta_budget: usize,
+    life: u64,
+    inner: Mutex<Inner>,
 }
 
-impl Hub {
-    /// A hub without readers; `delta_budget` is in bytes, for each reader.
-    pub(crate) fn new(delta_budget: usize) -> Self {
-        Self { queues: Mutex::new(Vec::new()), delta_budget }
-    }
-
-    /// A reader of everything emitted from now on.
-    pub(crate) fn subscribe(self: &Arc<Self>) -> EventReceiver {
-        let queue = Arc::new(Queue::default());
-        lock(&self.queues).push(Arc::clone(&queue));
-        EventReceiver { hub: Arc::clone(self), queue }
-    }
-
-    /// Gives an event to every reader.
-    pub(crate) fn emit(&self, event: Event) {
-        let queues = lock(&self.queues);
-        if let Some((last, rest)) = queues.split_last() {
-            for queue in rest {
-                queue.push(event.clone(), self.delta_budget);
-            }
-            last.push(event, self.delta_budget);
-        }
-    }
-
-    /// Whether nobody reads.
-    pub(crate) fn is_unwatched(&self) -> bool {
-        lock(&self.queues).is_empty()
-    }
-
-    /// Ends every queue: readers get what is left, then `None`.
-    pub(crate) fn close(&self) {
-        for queue in lock(&self.queues).drain(..) {
-            lock(&queue.inner).closed = true;
-            queue.ready.notify_one();
-        }
-    }
+struct Inner {
+    log: EventLog,
+    readers: Vec<Arc<Place>>,
+    is_closed: bool,
 }
 
-#[derive(Default)]
-struct Queue {
-    inner: Mutex<QueueInner>,
+/// How far one reader is. Read and changed under the hub's lock, but for [`EventReceiver::cursor`].
+struct Place {
+    position: AtomicU64,
+    /// Whether it has read all there is and is to be woken.
+    is_waiting: AtomicBool,
     /// Wakes the one reader; the permit that `notify_one` stores makes a wake between check and wait count.
     ready: Notify,
 }
 
-#[derive(Default)]
-struct QueueInner {
-    events: VecDeque<Event>,
-    delta_bytes: usize,
-    closed: bool,
+/// A reader, and what was under way when it began to read.
+pub(super) struct Subscription {
+    pub(super) events: EventReceiver,
+    pub(super) open_items: Vec<OpenItem>,
+    pub(super) progress: Progress,
 }
 
-impl Queue {
-    fn push(&self, event: Event, delta_budget: usize) {
+impl Inner {
+    /// Up to where every reader has read.
+    fn read(&self) -> u64 {
+        let positions = self.readers.iter().map(|place| place.position.load(Ordering::Relaxed));
+        positions.min().unwrap_or(self.log.end())
+    }
+
+    fn trim(&mut self) {
+        if self.log.holds_too_much() {
+            let read = self.read();
+            self.log.trim(read);
+        }
+    }
+
+    fn join(&mut self, position: u64) -> Arc<Place> {
+        let place = Arc::new(Place {
+            position: AtomicU64::new(position),
+            is_waiting: AtomicBool::new(false),
+            ready: Notify::new(),
+        });
+        self.readers.push(Arc::clone(&place));
+        place
+    }
+
+    fn next(&mut self, place: &Place) -> Option<Event> {
+        let (event, position) = self.log.read(place.position.load(Ordering::Relaxed))?;
+        place.position.store(position, Ordering::Relaxed);
+        self.trim();
+        Some(event)
+    }
+}
+
+impl Hub {
+    /// A hub without readers.
+    pub(super) fn new(limits: LogLimits) -> Self {
+        let inner = Inner { log: EventLog::new(limits), readers: Vec::new(), is_closed: false };
+        Self { life: LIVES.fetch_add(1, Ordering::Relaxed), inner: Mutex::new(inner) }
+    }
+
+    /// A reader of everything emitted from now on, and what is under way now.
+    pub(super) fn subscribe(self: &Arc<Self>) -> Subscription {
         let mut inner = lock(&self.inner);
-        let was_empty = inner.events.is_empty();
-        if let Event::ItemDelta { item_id, delta, .. } = &event {
-            let merges = matches!(inner.events.back(), Some(Event::ItemDelta { item_id: last, .. }) if last == item_id);
-            let cost = delta.len() + if merges { 0 } else { DELTA_OVERHEAD };
-            if inner.delta_bytes + cost > delta_budget {
-                return;
-            }
-            inner.delta_bytes += cost;
-            if merges && let Some(Event::ItemDelta { delta: text, .. }) = inner.events.back_mut() {
-                text.push_str(delta);
-                return;
-            }
+        let position = inner.log.end();
+        let place = inner.join(position);
+        Subscription {
+            events: EventReceiver { hub: Arc::clone(self), place },
+            open_items: inner.log.open_items(),
+            progress: inner.log.progress().clone(),
         }
-        inner.events.push_back(event);
-        drop(inner);
-        if was_empty {
-            self.ready.notify_one();
-        }
+    }
+
+    /// A reader of everything after a cursor; none where that is not all there.
+    pub(super) fn subscribe_from(self: &Arc<Self>, cursor: Cursor) -> Option<EventReceiver> {
+        let mut inner = lock(&self.inner);
+        let is_covered = cursor.life == self.life && inner.log.covers(cursor.position);
+        is_covered.then(|| EventReceiver { hub: Arc::clone(self), place: inner.join(cursor.position) })
+    }
+
+    /// What is under way now.
+    pub(super) fn progress(&self) -> Progress {
+        lock(&self.inner).log.progress().clone()
+    }
+
+    /// Gives an event to every reader.
+    pub(crate) fn emit(&self, event: Event) {
+        let mut inner = lock(&self.inner);
+        // Deltas come by the thousand: the next one sees to what this one is too much.
+        let read = match event {
+            Event::ItemDelta { .. } if !inner.log.holds_too_much() => 0,
+            _ => inner.read(),
+        };
+        inner.log.push(event, read);
+        let waiting = inner.readers.iter().filter(|place| place.is_waiting.swap(false, Ordering::Relaxed));
+        waiting.for_each(|place| place.ready.notify_one());
+    }
+
+    /// Keeps nothing for those that come back until a turn begins again.
+    pub(super) fn rest(&self) {
+        let mut inner = lock(&self.inner);
+        let read = inner.read();
+        inner.log.rest(read);
+    }
+
+    /// Bytes of events that are kept.
+    #[cfg(test)]
+    pub(super) fn holds(&self) -> usize {
+        lock(&self.inner).log.bytes()
+    }
+
+    /// Whether nobody reads.
+    pub(crate) fn is_unwatched(&self) -> bool {
+        lock(&self.inner).readers.is_empty()
+    }
+
+    /// Ends it for every reader: each gets what is left, then `None`.
+    pub(crate) fn close(&self) {
+        let mut inner = lock(&self.inner);
+        inner.is_closed = true;
+        inner.readers.iter().for_each(|place| place.ready.notify_one());
     }
 }
 
 /// Reads the events of one thread, in the order they happened.
 pub struct EventReceiver {
     hub: Arc<Hub>,
-    queue: Arc<Queue>,
+    place: Arc<Place>,
 }
 
 impl EventReceiver {
@@ -110,42 +167,47 @@ impl EventReceiver {
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             {
-                let mut inner = lock(&self.queue.inner);
-                if let Some(event) = inner.events.pop_front() {
-                    if let Event::ItemDelta { delta, .. } = &event {
-                        inner.delta_bytes = inner.delta_bytes.saturating_sub(delta.len() + DELTA_OVERHEAD);
-                    }
+                let mut inner = lock(&self.hub.inner);
+                if let Some(event) = inner.next(&self.place) {
                     return Some(event);
                 }
-                if inner.closed {
+                if inner.is_closed {
                     return None;
                 }
+                self.place.is_waiting.store(true, Ordering::Relaxed);
             }
-            self.queue.ready.notified().await;
+            self.place.ready.notified().await;
         }
     }
 
     /// The next event if one is there already.
     pub fn try_next(&mut self) -> Option<Event> {
-        let mut inner = lock(&self.queue.inner);
-        let event = inner.events.pop_front();
-        if let Some(Event::ItemDelta { delta, .. }) = &event {
-            inner.delta_bytes = inner.delta_bytes.saturating_sub(delta.len() + DELTA_OVERHEAD);
-        }
-        event
+        lock(&self.hub.inner).next(&self.place)
+    }
+
+    /// The place after the event that was read last.
+    pub fn cursor(&self) -> Cursor {
+        Cursor { life: self.hub.life, position: self.place.position.load(Ordering::Relaxed) }
     }
 }
 
 impl Drop for EventReceiver {
     fn drop(&mut self) {
-        lock(&self.hub.queues).retain(|queue| !Arc::ptr_eq(queue, &self.queue));
+        let mut inner = lock(&self.hub.inner);
+        inner.readers.retain(|place| !Arc::ptr_eq(place, &self.place));
+        inner.trim();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::event_log::OVERHEAD;
     use super::*;
     use crate::TurnId;
+
+    fn hub(delta_bytes: usize) -> Arc<Hub> {
+        Arc::new(Hub::new(LogLimits { delta_bytes, log_bytes: 1 << 20 }))
+    }
 
     fn delta(turn_id: TurnId, item_id: u64, text: &str) -> Event {
         Event::ItemDelta { turn_id, item_id, delta: text.to_owned() }
@@ -163,8 +225,8 @@ mod tests {
 
     #[test]
     fn unread_deltas_of_one_item_are_merged_and_order_is_kept() {
-        let hub = Arc::new(Hub::new(1 << 20));
-        let (mut first, mut second) = (hub.subscribe(), hub.subscribe());
+        let hub = hub(1 << 20);
+        let (mut first, mut second) = (hub.subscribe().events, hub.subscribe().events);
         let turn = TurnId::new();
         for text in ["a", "b", "c"] {
             hub.emit(delta(turn, 1, text));
@@ -179,24 +241,37 @@ mod tests {
 
     #[test]
     fn past_the_budget_deltas_are_dropped_and_nothing_else() {
-        let hub = Arc::new(Hub::new(DELTA_OVERHEAD + 10));
-        let mut receiver = hub.subscribe();
+        let hub = hub(2 * OVERHEAD + 20);
+        let (mut slow, mut fast) = (hub.subscribe().events, hub.subscribe().events);
         let turn = TurnId::new();
-        for _ in 0..100 {
-            hub.emit(delta(turn, 1, "12345"));
+        hub.emit(Event::Warning { turn_id: turn, message: "w".to_owned() });
+        for item in 0..100 {
+            hub.emit(delta(turn, item, "12345"));
+            assert!(fast.try_next().is_some(), "one that reads loses nothing to one that does not");
         }
-        for _ in 0..5 {
-            hub.emit(Event::Warning { turn_id: turn, message: "w".to_owned() });
-        }
-        assert_eq!(texts(&mut receiver), ["1:1234512345", "w", "w", "w", "w", "w"]);
+        hub.emit(Event::Warning { turn_id: turn, message: "w".to_owned() });
+        assert_eq!(texts(&mut slow), ["w", "98:12345", "99:12345", "w"], "the oldest go");
         hub.emit(delta(turn, 1, "again"));
-        assert_eq!(texts(&mut receiver), ["1:again"], "what was read gives its room back");
+        assert_eq!(texts(&mut slow), ["1:again"]);
+    }
+
+    #[tokio::test]
+    async fn a_reader_whose_deltas_were_dropped_is_woken_by_what_comes_next() {
+        let hub = hub(0);
+        let mut receiver = hub.subscribe().events;
+        let waiting = tokio::spawn(async move { receiver.next().await });
+        tokio::task::yield_now().await;
+        let turn_id = TurnId::new();
+        hub.emit(delta(turn_id, 1, "dropped at once"));
+        tokio::task::yield_now().await;
+        hub.emit(Event::TurnStarted { turn_id });
+        assert!(matches!(waiting.await.unwrap(), Some(Event::TurnStarted { .. })));
     }
 
     #[tokio::test]
     async fn closing_ends_a_reader_after_what_is_left() {
-        let hub = Arc::new(Hub::new(1 << 20));
-        let mut receiver = hub.subscribe();
+        let hub = hub(1 << 20);
+        let mut receiver = hub.subscribe().events;
         hub.emit(delta(TurnId::new(), 1, "last"));
         hub.close();
         assert!(receiver.next().await.is_some());
@@ -205,8 +280,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_waiting_reader_is_woken() {
-        let hub = Arc::new(Hub::new(1 << 20));
-        let mut receiver = hub.subscribe();
+        let hub = hub(1 << 20);
+        let mut receiver = hub.subscribe().events;
         let waiting = tokio::spawn(async move { receiver.next().await.is_some() });
         tokio::task::yield_now().await;
         hub.emit(delta(TurnId::new(), 1, "x"));

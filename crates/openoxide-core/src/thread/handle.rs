@@ -8,17 +8,19 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
+use openoxide_llm::Usage;
 use tokio::sync::Notify;
 
 use super::directory::ThreadDirectory;
-use super::events::{EventReceiver, Hub};
+use super::event_log::{LogLimits, OpenItem, Progress};
+use super::events::{Cursor, EventReceiver, Hub, Subscription};
 use super::shared::Core;
 use super::state::State;
 use crate::api::Owner;
 use crate::mutex::lock;
 use crate::store::Rollout;
 use crate::tools::commands::Commands;
-use crate::{ApprovalRequest, Held, ThreadConfig, ThreadId, TurnId, TurnResult};
+use crate::{ApprovalRequest, Held, PlanStep, ThreadConfig, ThreadId, TurnId, TurnResult};
 
 /// Who keeps the threads in memory, as far as a thread needs it.
 pub(crate) trait Registry: Send + Sync {
@@ -59,8 +61,20 @@ pub struct Thread {
 pub struct Attachment {
     /// The moment.
     pub snapshot: Snapshot,
+    /// The items of the running turn that have begun and are not complete, in the order they began. Those that are
+    /// complete are written, and in [`crate::Transcript`].
+    pub open_items: Vec<OpenItem>,
     /// What comes after it.
     pub events: EventReceiver,
+}
+
+/// What [`Thread::attach_from`] found.
+pub enum Resumed {
+    /// Each event after the cursor, none missing and none twice.
+    Covered(EventReceiver),
+    /// Events after the cursor are no longer kept, or the cursor is of before the thread was loaded. Whoever asked starts
+    /// over from this; what completed in between is in [`crate::Transcript`].
+    Gap(Attachment),
 }
 
 /// What a thread is doing at one moment.
@@ -76,6 +90,10 @@ pub struct Snapshot {
     pub pending: Vec<Arc<ApprovalRequest>>,
     /// The result of the turn that ended last, without its diff; see [`Thread::result_of`].
     pub last: Option<Arc<TurnResult>>,
+    /// The latest plan of the running turn.
+    pub plan: Option<Arc<Vec<PlanStep>>>,
+    /// Tokens that the running turn has spent so far.
+    pub usage: Usage,
     /// Whether the thread was shut down.
     pub closed: bool,
 }
@@ -91,12 +109,13 @@ impl Thread {
         rollout: Rollout,
     ) -> Self {
         let limits = &core.config.limits;
+        let log_limits = LogLimits { delta_bytes: limits.event_queue_bytes, log_bytes: limits.event_log_bytes };
         Self {
             id,
             config,
             directory,
             has_temporary: AtomicBool::new(false),
-            hub: Arc::new(Hub::new(limits.event_queue_bytes)),
+            hub: Arc::new(Hub::new(log_limits)),
             commands: Arc::new(Commands::new(limits.max_background_commands)),
             registry,
             state: Mutex::new(state),
@@ -144,6 +163,27 @@ impl Thread {
         self.attach_locked(&lock(&self.state))
     }
 
+    /// Attaches again after an event that was told before: [`EventReceiver::cursor`] says where that was. A thread keeps
+    /// what it has told while a turn runs, up to `Limits::event_log_bytes`; an idle thread keeps nothing, so that only one
+    /// who had read all of it is there without a gap.
+    ///
+    /// Deltas of items that completed in between are not told again: the completed item has their text.
+    pub fn attach_from(self: &Arc<Self>, cursor: Cursor) -> Resumed {
+        let state = lock(&self.state);
+        match self.hub.subscribe_from(cursor) {
+            Some(events) => {
+                self.close_if_over(&state);
+                Resumed::Covered(events)
+            }
+            None => Resumed::Gap(self.attach_locked(&state)),
+        }
+    }
+
+    /// What the thread is doing at this moment, for whoever does not follow it.
+    pub fn snapshot(&self) -> Snapshot {
+        Self::snapshot_of(&lock(&self.state), self.hub.progress())
+    }
+
     /// For how long nobody has used the thread; none while a turn runs, somebody is about to use it, or lines of it wait
     /// for the disk.
     pub(crate) fn unused_for(&self) -> Option<Duration> {
@@ -174,19 +214,29 @@ impl Thread {
     }
 
     pub(super) fn attach_locked(&self, state: &State) -> Attachment {
-        let snapshot = Snapshot {
+        let Subscription { events, open_items, progress } = self.hub.subscribe();
+        self.close_if_over(state);
+        Attachment { snapshot: Self::snapshot_of(state, progress), open_items, events }
+    }
+
+    /// Tells readers of a thread that was shut down that nothing more comes.
+    fn close_if_over(&self, state: &State) {
+        if state.closed.is_some() && state.running.is_none() {
+            self.hub.close();
+        }
+    }
+
+    fn snapshot_of(state: &State, progress: Progress) -> Snapshot {
+        Snapshot {
             running: state.running.as_ref().map(|running| running.turn_id),
             started_at: state.running.as_ref().map(|running| running.started.into_std()),
             queued: state.queue.iter().map(|queued| queued.turn_id).collect(),
             pending: state.pending.iter().map(|pending| Arc::clone(&pending.request)).collect(),
             last: state.results.back().map(|kept| Arc::clone(&kept.result)),
+            plan: progress.plan,
+            usage: progress.usage,
             closed: state.closed.is_some(),
-        };
-        let events = self.hub.subscribe();
-        if state.closed.is_some() && state.running.is_none() {
-            self.hub.close();
         }
-        Attachment { snapshot, events }
     }
 }
 

@@ -3,6 +3,9 @@
 mod changes;
 mod directory;
 mod disk_side;
+mod event_log;
+#[cfg(test)]
+mod event_tests;
 mod events;
 mod handle;
 mod kept_diffs;
@@ -22,9 +25,10 @@ pub(crate) use self::changes::Changes;
 pub use self::changes::{ThreadChange, ThreadChanges};
 pub(crate) use self::directory::ThreadDirectory;
 pub(crate) use self::disk_side::{Claim, damage_sentence, failure, unreadable};
-pub use self::events::EventReceiver;
+pub use self::event_log::OpenItem;
+pub use self::events::{Cursor, EventReceiver};
 pub(crate) use self::handle::Registry;
-pub use self::handle::{Attachment, Snapshot, Thread};
+pub use self::handle::{Attachment, Resumed, Snapshot, Thread};
 pub(crate) use self::kept_diffs::KeptDiffs;
 pub(crate) use self::places::check_place_offline;
 pub(crate) use self::restore::{Restored, restore, salvaged_meta, up_to};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use openoxide_llm::{HistoryItem, Role, Usage};
 
-use super::state::{KEPT_RESULTS, KeptResult};
+use super::state::{KEPT_RESULTS, KeptResult, UNKNOWN_ITEM_IDS};
 use crate::rules::approvals::Remembered;
 use crate::store::{EventRecord, Patched, RolloutItem, RolloutLine, SessionMeta, TurnContext};
 use crate::tools::turn_diff::relative;
@@ -24,6 +24,8 @@ pub(crate) struct Restored {
     pub(crate) results: Vec<KeptResult>,
     /// Tokens of all turns.
     pub(crate) usage: Usage,
+    /// The first item id that is free: none of a turn that was read is used again.
+    pub(crate) next_item_id: u64,
     /// A turn that began and never ended: the program was killed in it.
     pub(crate) cut_off: Option<CutOff>,
 }
@@ -58,6 +60,7 @@ pub(crate) fn restore(lines: Vec<RolloutLine>) -> Option<Restored> {
         granted: Vec::new(),
         results: Vec::new(),
         usage: Usage::default(),
+        next_item_id: 1,
         cut_off: None,
     };
     lines.for_each(|line| restored.take(line.item));
@@ -112,13 +115,16 @@ impl Restored {
     }
 
     fn take_end(&mut self, record: EventRecord) {
-        let Some((mut result, diff_bytes)) = result_of(self.meta.id, record) else { return };
+        let Some(Ended { mut result, diff_bytes, next_item_id }) = ended(self.meta.id, record) else { return };
+        // A turn that was written before ids were noted has used any below.
+        let next_item_id = self.next_item_id.max(next_item_id.unwrap_or(UNKNOWN_ITEM_IDS));
+        self.next_item_id = next_item_id;
         if self.cut_off.as_ref().is_some_and(|turn| turn.turn_id == result.turn_id) {
             self.cut_off = None;
         }
         self.usage += result.usage;
         result.thread_usage = self.usage;
-        let kept = KeptResult::of(&result, None);
+        let kept = KeptResult::of(&result, None, Some(next_item_id));
         self.keep(KeptResult { diff_bytes: kept.diff_bytes.max(diff_bytes), ..kept });
     }
 
@@ -156,15 +162,24 @@ impl Restored {
             lines.push(RolloutItem::ResponseItem(Arc::clone(&item)));
             self.history.push(item);
         }
-        lines.push(RolloutItem::EventMsg(EventRecord::turn_ended(&result)));
-        self.keep(KeptResult::of(&result, None));
+        self.next_item_id += UNKNOWN_ITEM_IDS;
+        let next_item_id = Some(self.next_item_id);
+        lines.push(RolloutItem::EventMsg(EventRecord::turn_ended(&result).with_next_item_id(next_item_id)));
+        self.keep(KeptResult::of(&result, None, next_item_id));
         lines
     }
 }
 
-/// A turn's result, from the record of its end, and the bytes of a diff that is elsewhere. Tokens of the thread are not
-/// part of that.
-fn result_of(id: ThreadId, record: EventRecord) -> Option<(TurnResult, usize)> {
+/// What the record of a turn's end says.
+struct Ended {
+    /// Without the tokens of the thread.
+    result: TurnResult,
+    /// Bytes of a diff that is elsewhere.
+    diff_bytes: usize,
+    next_item_id: Option<u64>,
+}
+
+fn ended(id: ThreadId, record: EventRecord) -> Option<Ended> {
     let EventRecord::TurnEnded {
         turn_id,
         status,
@@ -175,6 +190,7 @@ fn result_of(id: ThreadId, record: EventRecord) -> Option<(TurnResult, usize)> {
         usage,
         duration_ms,
         denials,
+        next_item_id,
     } = record
     else {
         return None;
@@ -192,7 +208,7 @@ fn result_of(id: ThreadId, record: EventRecord) -> Option<(TurnResult, usize)> {
         denials,
         warnings: Vec::new(),
     };
-    Some((result, diff_bytes))
+    Some(Ended { result, diff_bytes, next_item_id })
 }
 
 /// What stands for the end of a turn that a crash has ended: what is to be told to the model, and the result.
@@ -285,7 +301,7 @@ mod tests {
         line(RolloutItem::TurnContext(context))
     }
 
-    fn ended(turn_id: TurnId, content: &str) -> RolloutLine {
+    fn end_of(turn_id: TurnId, content: &str) -> RolloutLine {
         line(RolloutItem::EventMsg(EventRecord::TurnEnded {
             turn_id,
             status: TurnStatus::Completed,
@@ -296,6 +312,7 @@ mod tests {
             usage: Usage { input_tokens: 5, ..Usage::default() },
             duration_ms: 1,
             denials: Vec::new(),
+            next_item_id: Some(7),
         }))
     }
 
@@ -307,7 +324,7 @@ mod tests {
             begun(turns[0]),
             message(Role::User, "one"),
             message(Role::Assistant, "re: one"),
-            ended(turns[0], "re: one"),
+            end_of(turns[0], "re: one"),
             begun(turns[1]),
             message(Role::User, "two"),
             line(RolloutItem::ResponseItem(Arc::new(call))),
@@ -344,7 +361,7 @@ mod tests {
     fn a_turn_without_an_end_is_closed_when_another_begins() {
         let (mut lines, turns) = thread();
         let third = TurnId::new();
-        lines.extend([begun(third), message(Role::User, "three"), ended(third, "re: three")]);
+        lines.extend([begun(third), message(Role::User, "three"), end_of(third, "re: three")]);
         let restored = restore(lines.clone()).unwrap();
         let shown: Vec<bool> =
             restored.history.iter().map(|item| matches!(&**item, HistoryItem::ToolOutput { .. })).collect();

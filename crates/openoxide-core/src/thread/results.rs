@@ -49,7 +49,8 @@ impl Thread {
         if result.diff.is_some() && !is_on_disk {
             self.core.kept_diffs.keep(self.config().owner.clone(), Arc::clone(result));
         }
-        if let Some(oldest) = state.keep_result(KeptResult::of(result, Some(at))) {
+        let kept = KeptResult::of(result, Some(at), Some(state.next_item_id));
+        if let Some(oldest) = state.keep_result(kept) {
             self.core.kept_diffs.forget(oldest.result.turn_id);
         }
     }

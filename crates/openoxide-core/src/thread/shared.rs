@@ -77,7 +77,7 @@ impl Core {
         if let Some((_, places)) = known.as_ref().filter(|(looked, _)| looked.elapsed() < HIDDEN_FOR) {
             return Arc::clone(places);
         }
-        let places: Arc<[PathBuf]> = places::hidden_places(self.config.launcher.surroundings()).into();
+        let places: Arc<[PathBuf]> = places::hidden_places(self.config.launcher.host_paths()).into();
         *known = Some((Instant::now(), Arc::clone(&places)));
         places
     }
@@ -87,7 +87,7 @@ impl Core {
     pub(crate) fn check_place(&self, path: &Path, mode: SandboxMode) -> Result<(), CoreError> {
         match mode {
             SandboxMode::DangerFullAccess => {
-                places::check_not_in(path, &self.config.launcher.surroundings().own_secrets())
+                places::check_not_in(path, &self.config.launcher.host_paths().own_secrets())
             }
             SandboxMode::ReadOnly | SandboxMode::WorkspaceWrite => places::check_not_in(path, &self.hidden_places()),
         }

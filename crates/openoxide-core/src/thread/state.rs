@@ -14,6 +14,10 @@ use crate::store::{EventRecord, TurnContext};
 use crate::turn::{ContextDue, History, TurnControl};
 use crate::{ApprovalRequest, Decider, Decision, Held, Interruption, RememberedApproval, SteerId, TurnId, TurnResult};
 
+/// Where it is not known how many item ids were used, as after a crash, so many are passed over: no turn gives out this
+/// many, and ids stay below 2^53 for two million times.
+pub(crate) const UNKNOWN_ITEM_IDS: u64 = 1 << 32;
+
 /// How many ended turns can still be asked for.
 pub(crate) const KEPT_RESULTS: usize = 8;
 
@@ -39,7 +43,7 @@ pub(crate) struct State {
     pub(crate) results: VecDeque<KeptResult>,
     /// What need not be asked again.
     pub(crate) remembered: Remembered,
-    /// The id of the next item.
+    /// The id of the next item. It rises over the whole life of the thread, also where it is loaded again.
     pub(crate) next_item_id: u64,
     /// Since when nobody follows the turn under way, as far as that was noticed.
     pub(crate) unwatched_since: Option<Instant>,
@@ -72,11 +76,13 @@ pub(crate) struct KeptResult {
     pub(crate) diff_bytes: usize,
     /// Where the line of the turn's end begins in the rollout, as far as that is known.
     pub(crate) at: Option<u64>,
+    /// The first item id that no turn up to this one has used, as far as that is known.
+    pub(crate) next_item_id: Option<u64>,
 }
 
 impl KeptResult {
     /// What is kept of a result.
-    pub(crate) fn of(result: &TurnResult, at: Option<u64>) -> Self {
+    pub(crate) fn of(result: &TurnResult, at: Option<u64>, next_item_id: Option<u64>) -> Self {
         let diff_bytes = result.diff.as_ref().map_or(0, String::len);
         // Field by field, so that the diff is not copied to be dropped.
         let light = TurnResult {
@@ -92,15 +98,16 @@ impl KeptResult {
             denials: result.denials.clone(),
             warnings: result.warnings.clone(),
         };
-        Self { result: Arc::new(light), diff_bytes, at }
+        Self { result: Arc::new(light), diff_bytes, at, next_item_id }
     }
 
     /// The record of the turn's end, with its diff where memory has it.
     pub(crate) fn record(&self, diffs: &KeptDiffs) -> EventRecord {
-        match diffs.find(self.result.turn_id) {
+        let record = match diffs.find(self.result.turn_id) {
             Some(whole) => EventRecord::turn_ended(&whole),
             None => EventRecord::turn_ended(&self.result).with_diff_elsewhere(self.diff_bytes),
-        }
+        };
+        record.with_next_item_id(self.next_item_id)
     }
 }
 

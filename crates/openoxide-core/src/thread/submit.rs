@@ -201,7 +201,8 @@ impl Thread {
             denials: Vec::new(),
             warnings: Vec::new(),
         });
-        let is_written = lock(&self.rollout).append(&RolloutItem::EventMsg(EventRecord::turn_ended(&result)));
+        let ended = EventRecord::turn_ended(&result).with_next_item_id(Some(state.next_item_id));
+        let is_written = lock(&self.rollout).append(&RolloutItem::EventMsg(ended));
         self.keep_result(state, &result, 0, is_written);
         if !is_written {
             self.not_written(state);
@@ -256,7 +257,7 @@ impl Thread {
         let syncer = lock(&self.rollout).close();
         let thread = Arc::clone(&self);
         let last = move || {
-            remove_temporary(thread.core.config.launcher.surroundings(), thread.id());
+            remove_temporary(thread.core.config.launcher.host_paths(), thread.id());
             syncer.map(|syncer| syncer())
         };
         drop(tokio::task::spawn_blocking(last).await);

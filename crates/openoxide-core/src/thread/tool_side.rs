@@ -67,9 +67,9 @@ impl ToolHost for Thread {
     }
 
     fn view(&self, workspace: Arc<Workspace>, reader: Reader) -> FileView {
-        let surroundings = self.core.config.launcher.surroundings();
+        let host_paths = self.core.config.launcher.host_paths();
         let hidden = match (self.config().sandbox, reader) {
-            (SandboxMode::DangerFullAccess, Reader::Tool) => surroundings.own_secrets().into(),
+            (SandboxMode::DangerFullAccess, Reader::Tool) => host_paths.own_secrets().into(),
             _ => self.core.hidden_places(),
         };
         FileView::new(workspace, hidden)
@@ -81,17 +81,17 @@ impl ToolHost for Thread {
         if self.config().sandbox == SandboxMode::ReadOnly {
             return Ok(None);
         }
-        let place = place(self.core.config.launcher.surroundings(), self.id());
+        let place = place(self.core.config.launcher.host_paths(), self.id());
         // Before it is there: a kill in between leaves a note too many and no directory that nobody knows of.
         if !self.has_temporary.swap(true, Ordering::Relaxed) {
-            left::note(self.core.config.launcher.surroundings(), self.id(), &place);
+            left::note(self.core.config.launcher.host_paths(), self.id(), &place);
         }
         match make(&place) {
             Ok(()) => Ok(Some(place)),
             Err(source) => {
                 // What stands there is not to be removed.
                 self.has_temporary.store(false, Ordering::Relaxed);
-                left::forget(self.core.config.launcher.surroundings(), self.id());
+                left::forget(self.core.config.launcher.host_paths(), self.id());
                 Err(CoreError::Temporary { path: place, source })
             }
         }
@@ -118,7 +118,7 @@ impl Thread {
             self.temporary_directory()
                 .ok()
                 .flatten()
-                .unwrap_or_else(|| place(self.core.config.launcher.surroundings(), self.id()))
+                .unwrap_or_else(|| place(self.core.config.launcher.host_paths(), self.id()))
         })
     }
 
@@ -128,12 +128,12 @@ impl Thread {
         if !self.has_temporary.load(Ordering::Relaxed) {
             return;
         }
-        let (surroundings, id) = (self.core.config.launcher.surroundings().clone(), self.id());
+        let (host_paths, id) = (self.core.config.launcher.host_paths().clone(), self.id());
         let registry = self.registry.clone();
         let remove = move || {
             // It may have been loaded again by now, and then goes on with what is there.
             if registry.upgrade().is_none_or(|registry| !registry.has(id)) {
-                remove_temporary(&surroundings, id);
+                remove_temporary(&host_paths, id);
             }
         };
         match tokio::runtime::Handle::try_current() {

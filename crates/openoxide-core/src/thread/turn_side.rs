@@ -7,12 +7,12 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::handle::Thread;
-use super::state::{Pending, Running, Settled, State};
+use super::state::{Pending, Running, Settled, State, UNKNOWN_ITEM_IDS};
 use crate::mutex::lock;
 use crate::rules::approvals;
 use crate::store::{EventRecord, RolloutItem, TurnContext};
 use crate::tools::{ToolHost as _, Toolbox, without_oldest_pictures};
-use crate::turn::{Carried, ContextDue, History, StartedTurn, TurnHost, TurnStart, estimate};
+use crate::turn::{ContextDue, History, LastingState, StartedTurn, TurnHost, TurnStart, estimate};
 use crate::{
     ApprovalId, ApprovalRequest, CoreError, Decider, Decision, DenialReason, Event, RememberedApproval, Submitted,
     TurnResult, TurnStatus,
@@ -87,8 +87,9 @@ impl Thread {
     pub(crate) fn finish_turn(
         self: &Arc<Self>,
         mut result: TurnResult,
-        carried: Option<Carried>,
+        carried: Option<LastingState>,
     ) -> Option<StartedTurn> {
+        let next_item_id;
         {
             let mut state = lock(&self.state);
             let unanswered = std::mem::take(&mut state.pending).into_iter().map(|pending| Settled {
@@ -97,12 +98,18 @@ impl Thread {
                 by: Decider::TurnEnd,
             });
             state.settled.extend(unanswered);
+            state.next_item_id = match &carried {
+                Some(carried) => carried.next_item_id,
+                None => state.next_item_id + UNKNOWN_ITEM_IDS,
+            };
+            next_item_id = state.next_item_id;
         }
         self.write_settled();
         let (is_kept, is_written, at) = {
             let mut rollout = lock(&self.rollout);
             let at = rollout.length();
-            let is_written = rollout.append(&RolloutItem::EventMsg(EventRecord::turn_ended(&result)));
+            let ended = EventRecord::turn_ended(&result).with_next_item_id(Some(next_item_id));
+            let is_written = rollout.append(&RolloutItem::EventMsg(ended));
             if let Some(disk_use) = self.core.disk_use.as_ref().filter(|_| rollout.is_begun()) {
                 disk_use.note(self.id(), &self.config().owner, rollout.length());
             }
@@ -116,13 +123,8 @@ impl Thread {
         let state = &mut *state;
         result.warnings = self.take_warnings(state);
         let result = Arc::new(result);
-        match carried {
-            Some(Carried { remembered, next_item_id, context_tokens }) => {
-                (state.remembered, state.next_item_id) = (remembered, next_item_id);
-                state.context_tokens = context_tokens;
-            }
-            // After a panic nobody knows which ids were given out; no turn gives out this many.
-            None => state.next_item_id += 1 << 32,
+        if let Some(LastingState { remembered, context_tokens, .. }) = carried {
+            (state.remembered, state.context_tokens) = (remembered, context_tokens);
         }
         state.finished_len = state.history.len();
         state.usage = result.thread_usage;
@@ -174,6 +176,7 @@ impl Thread {
             {
                 registry.forget(self.id());
             }
+            self.hub.rest();
             if state.closed.is_some() {
                 self.hub.close();
             }

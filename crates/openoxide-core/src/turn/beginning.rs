@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openoxide_llm::HistoryItem;
-use openoxide_sandbox::{Surroundings, Workspace};
+use openoxide_sandbox::{HostPaths, Workspace};
 use tokio::time::timeout;
 
 use super::context;
@@ -45,8 +45,8 @@ pub(super) async fn read_context(
 }
 
 /// What a person should know of a thread that works in this directory.
-pub(super) fn home_warning(path: &Path, surroundings: &Surroundings) -> Option<String> {
-    let home = surroundings.home.as_ref()?.canonicalize().ok()?;
+pub(super) fn home_warning(path: &Path, host_paths: &HostPaths) -> Option<String> {
+    let home = host_paths.home.as_ref()?.canonicalize().ok()?;
     (path == home).then(|| {
         format!(
             "the thread works in the home directory {}: start-up files of programs there can be changed by commands; work \

@@ -19,7 +19,7 @@ use tracing::Instrument as _;
 
 use super::beginning::{home_warning, read_context};
 use super::compact::{self, Compaction, Summary};
-use super::host::{Carried, ContextDue, StartedTurn, TurnHost, TurnStart};
+use super::host::{ContextDue, LastingState, StartedTurn, TurnHost, TurnStart};
 use super::state::{Budget, Outcome, TurnState};
 use super::step::{Action, CallIndex, Input};
 use super::waiting::{out_of_time, poll_some};
@@ -40,7 +40,7 @@ pub(crate) struct TurnOutcome {
     pub(crate) usage: Usage,
     pub(crate) denials: Vec<Denial>,
     /// None where a panic has lost it.
-    pub(crate) carried: Option<Carried>,
+    pub(crate) carried: Option<LastingState>,
     pub(crate) left_over: Vec<String>,
 }
 
@@ -178,7 +178,7 @@ impl Driver {
     fn into_parts(self, status: TurnStatus, left_over: Vec<String>) -> TurnOutcome {
         let Outcome { content, interruption, usage, denials, remembered, next_item_id, context_tokens } =
             self.state.into_outcome();
-        let carried = Some(Carried { remembered, next_item_id, context_tokens });
+        let carried = Some(LastingState { remembered, next_item_id, context_tokens });
         TurnOutcome { status, content, interruption, usage, denials, carried, left_over }
     }
 
@@ -198,7 +198,7 @@ impl Driver {
             items.push(HistoryItem::Note { text: instructions::REMADE_NOTE.to_owned() });
         }
         if self.context_due == ContextDue::Everything {
-            warnings.extend(home_warning(workspace.path(), host.process_config().launcher.surroundings()));
+            warnings.extend(home_warning(workspace.path(), host.process_config().launcher.host_paths()));
         }
         self.workspace = Some(workspace);
         for message in warnings {

@@ -100,7 +100,7 @@ pub(crate) struct TurnStart {
 }
 
 /// What one turn leaves to the next.
-pub(crate) struct Carried {
+pub(crate) struct LastingState {
     pub(crate) remembered: Remembered,
     pub(crate) next_item_id: u64,
     pub(crate) context_tokens: u64,

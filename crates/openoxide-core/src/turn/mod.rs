@@ -16,5 +16,5 @@ mod waiting;
 
 pub(crate) use self::compact::{bytes_of, estimate};
 pub(crate) use self::driver::{Driver, TurnOutcome};
-pub(crate) use self::host::{Carried, ContextDue, History, StartedTurn, TurnControl, TurnHost, TurnStart};
+pub(crate) use self::host::{ContextDue, History, LastingState, StartedTurn, TurnControl, TurnHost, TurnStart};
 pub(crate) use self::repair::missing_outputs;

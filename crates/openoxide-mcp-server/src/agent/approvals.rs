@@ -27,14 +27,14 @@ impl ApprovalStrategy {
     }
 }
 
-/// Gives core what became of a question. One that comes too late changes nothing.
+/// Gives core what became of a question. One that comes too late changes nothing. Returns whether it has settled it.
 pub(super) fn settle(
     thread: &Arc<Thread>,
     request: &ApprovalRequest,
     how: Settlement<'_>,
     client: Option<&str>,
     strategy: ApprovalStrategy,
-) {
+) -> bool {
     let client = || Decider::Client(client.map(str::to_owned));
     let (decision, by) = match how {
         Settlement::Answer(answer) => (from_wire(&request.action, answer), client()),
@@ -48,7 +48,9 @@ pub(super) fn settle(
             (decision, Decider::Strategy(strategy.name()))
         }
     };
-    if let Err(error) = thread.submit(Op::Approval { id: request.id, decision, by }) {
+    let settled = thread.submit(Op::Approval { id: request.id, decision, by });
+    if let Err(error) = &settled {
         tracing::debug!(%error, "a late decision is ignored");
     }
+    settled.is_ok()
 }

@@ -108,7 +108,7 @@ impl Backend for Agent {
         if let Some(result) = thread.result_of(turn_id) {
             return ended(thread, result);
         }
-        let now = thread.attach().snapshot;
+        let now = thread.snapshot();
         if now.running != Some(turn_id) && !now.queued.contains(&turn_id) {
             // It may have ended in between.
             return match thread.result_of(turn_id) {

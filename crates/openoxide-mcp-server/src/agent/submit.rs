@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use openoxide_core::{
-    ApprovalPolicy, Attachment, CoreError, Entrance, Interruption, Op, SandboxMode, SteerId, Submitted, Thread,
+    ApprovalPolicy, Attachment, CoreError, Interruption, Op, SandboxMode, SteerId, Submitted, Thread, ThreadAccess,
     ThreadConfig, ThreadId, ThreadManager, TurnId, TurnResult,
 };
 use openoxide_mcp_protocol::tools::{OpenoxideParams, QueryParams, ReplyParams};
@@ -194,8 +194,8 @@ pub(super) fn reply(manager: &Arc<ThreadManager>, principal: &Principal, params:
     };
     let (principal, manager) = (principal.clone(), Arc::clone(manager));
     match manager.enter(id) {
-        Entrance::Open(thread) => Reply::Now(reply_on(&thread, &principal, params)),
-        Entrance::Line(ticket) => Reply::Later(Box::pin(async move {
+        ThreadAccess::Open(thread) => Reply::Now(reply_on(&thread, &principal, params)),
+        ThreadAccess::Queued(ticket) => Reply::Later(Box::pin(async move {
             // Another process that uses the thread is waited for where the caller says for how long.
             let patience = params.wait_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
             let (thread, _pass) = ticket.open(patience.unwrap_or_default()).await;

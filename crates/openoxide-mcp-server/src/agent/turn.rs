@@ -11,7 +11,7 @@ use openoxide_core::{
 use openoxide_mcp_protocol::request_state::WorkName;
 use openoxide_mcp_protocol::tools::codex::CODEX;
 use openoxide_mcp_protocol::tools::{OPENOXIDE, QUERY};
-use openoxide_mcp_protocol::{AskKind, Era};
+use openoxide_mcp_protocol::{AskKind, CallMeta, Era, LogLevel, LogMessage};
 use serde_json::{Value, json};
 
 use super::approvals::{ApprovalStrategy, settle};
@@ -20,7 +20,7 @@ use super::shape::Shape;
 use super::submit::{SubmitOutcome, TurnHandle};
 use super::turn_result;
 use crate::backend::{Begun, Call, Happening, OpenQuestion, Outcome, Settlement, Work, WorkEvents};
-use crate::convert::event::phase_of;
+use crate::convert::event::{EventData, phase_of};
 use crate::convert::question;
 use crate::convert::result::CallResult;
 
@@ -105,10 +105,25 @@ impl Work for Turn {
         })
     }
 
-    fn settle(&self, question: &str, how: Settlement<'_>, client: Option<&str>) {
-        if let Some(request) = self.find(question) {
-            settle(&self.thread, &request, how, client, self.strategy);
+    fn settle(&self, question: &str, how: Settlement<'_>, client: Option<&str>) -> bool {
+        let request = self.find(question);
+        request.is_some_and(|request| settle(&self.thread, &request, how, client, self.strategy))
+    }
+
+    fn tell_late(&self, call: &Call) {
+        // Codex's clients know no such message.
+        if Shape::of_tool(&call.name) != Shape::Native || !call.wants(LogLevel::Warning) {
+            return;
         }
+        let message = "a question was settled by somebody else before your answer came, which changed nothing";
+        let meta = CallMeta {
+            request_id: call.id.clone(),
+            thread_id: self.thread.id().to_string(),
+            turn_id: self.turn.to_string(),
+        };
+        let data = EventData::Warning { message };
+        let message = LogMessage { level: LogLevel::Warning, logger: "openoxide", data: &data, meta: Some(&meta) };
+        call.push("notifications/message", &message);
     }
 
     fn interrupt(&self, why: Interruption) {

@@ -46,8 +46,11 @@ pub trait Work: Send + Sync {
         Standing::Working { message: None, questions: self.questions().into_iter().filter_map(asked).collect() }
     }
 
-    /// Settles a question, in the name of the client that was asked. The first time counts.
-    fn settle(&self, question: &str, how: Settlement<'_>, client: Option<&str>);
+    /// Settles a question, in the name of the client that was asked. The first time counts. Returns whether this was it.
+    fn settle(&self, question: &str, how: Settlement<'_>, client: Option<&str>) -> bool;
+
+    /// Tells the client of a call that its answer came too late: another has settled the question in the same instant.
+    fn tell_late(&self, _call: &Call) {}
 
     /// Ends it.
     fn interrupt(&self, why: Interruption);

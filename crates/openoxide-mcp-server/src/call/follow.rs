@@ -26,7 +26,9 @@ pub(super) async fn follow(
     open: OpenRequest,
 ) {
     let work = events.work();
-    let attachment = server.attachments.attach(work.id(), Gate::new().key(), client);
+    // Any connection of the task's principal may answer for it, so it is asked beside those that have calls here.
+    let connection = server.attachments.connection_key();
+    let attachment = server.attachments.attach(work.id(), Gate::new().key(), connection, client);
     put_questions(&server, &task, &*work, &attachment);
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -85,10 +87,12 @@ fn deny_questions(work: &dyn Work) {
 /// Has settled what nobody can be asked. What the creator can be asked is in the task's state.
 fn put_questions(server: &Server, task: &Task, work: &dyn Work, attachment: &Attachment) {
     for question in work.questions() {
-        match attachment.ask_right(&question.id, question.kind) {
-            AskRight::NobodyAskable => work.settle(&question.id, Settlement::NobodyAskable, None),
+        match attachment.ask_right(&question.id, question.kind, true) {
+            AskRight::NobodyAskable => {
+                work.settle(&question.id, Settlement::NobodyAskable, None);
+            }
             AskRight::Ask => task.progress(&server.tasks, None),
-            AskRight::Elsewhere => {}
+            AskRight::Elsewhere | AskRight::Disconnected => {}
         }
     }
 }

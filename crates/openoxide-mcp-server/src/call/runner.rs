@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openoxide_mcp_protocol::request_state::{Binding, ParkedCall};
-use openoxide_mcp_protocol::{Ask, CancelledParams, Era, RequestId, complete, input_required, notification, request};
+use openoxide_mcp_protocol::{Ask, Era, complete, input_required, request};
 use openoxide_rpc::Responder;
 use serde_json::{Map, Value};
 use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
@@ -150,7 +150,7 @@ impl<'a> CallRunner<'a> {
 
     async fn run(mut self, limit: Option<Duration>) -> End {
         let (key, client) = (self.call.gate.key(), self.call.client.clone());
-        let attachment = self.connection.server.attachments.attach(self.work.id(), key, client);
+        let attachment = self.connection.server.attachments.attach(self.work.id(), key, self.connection.key, client);
         self.events.open(self.call);
         if let Some(answer) = self.ask_pending(&attachment) {
             attachment.park();
@@ -183,9 +183,7 @@ impl<'a> CallRunner<'a> {
                         }
                         Happening::Settled(question) => {
                             attachment.settled(&question);
-                            if let Some(id) = self.connection.questions.withdraw(self.work.id(), &question) {
-                                self.tell_withdrawn(id);
-                            }
+                            self.connection.questions.withdraw(self.work.id(), &question);
                         }
                         Happening::Other => {}
                     }
@@ -220,10 +218,12 @@ impl<'a> CallRunner<'a> {
         }
         let mut parked = Vec::new();
         for question in self.work.questions() {
-            match attachment.ask_right(&question.id, question.kind) {
+            match attachment.ask_right(&question.id, question.kind, self.connection.can_answer()) {
                 AskRight::Elsewhere => {}
-                AskRight::NobodyAskable => self.work.settle(&question.id, Settlement::NobodyAskable, client),
-                AskRight::Ask if !self.connection.can_answer() => {
+                AskRight::NobodyAskable => {
+                    self.work.settle(&question.id, Settlement::NobodyAskable, client);
+                }
+                AskRight::Disconnected => {
                     self.work.settle(&question.id, Settlement::Disconnected, client);
                 }
                 AskRight::Ask => {
@@ -248,14 +248,7 @@ impl<'a> CallRunner<'a> {
 
     /// Whoever still shows a question of this call is told that it is settled.
     fn withdraw_questions(&self) {
-        for id in self.connection.questions.withdraw_call(self.call.gate.key()) {
-            self.tell_withdrawn(id);
-        }
-    }
-
-    fn tell_withdrawn(&self, id: RequestId) {
-        let params = CancelledParams { request_id: id, reason: Some("the question is settled".to_owned()) };
-        self.call.out.push(notification("notifications/cancelled", &params));
+        self.connection.questions.withdraw_call(self.call);
     }
 
     fn cancelled(self, attachment: Attachment) -> End {

@@ -19,6 +19,7 @@ pub(crate) use request::Request;
 use crate::Server;
 use crate::backend::{ConnectionLogLevel, List};
 use crate::principal::Principal;
+use crate::server::attachments::ConnectionKey;
 use calls::Calls;
 use openoxide_rpc::Outgoing;
 use questions::Questions;
@@ -33,6 +34,8 @@ const READING: usize = 4;
 /// One connection; see the module.
 pub(crate) struct Connection {
     pub(crate) server: Arc<Server>,
+    /// Tells it apart where calls are asked.
+    pub(crate) key: ConnectionKey,
     /// Who is at the other end.
     pub(crate) principal: Principal,
     /// Takes what belongs to no request.
@@ -53,6 +56,7 @@ impl Connection {
     /// A connection on which nothing was said yet.
     pub(crate) fn new(server: Arc<Server>, principal: Principal, out: Arc<Outgoing>) -> Arc<Self> {
         Arc::new(Self {
+            key: server.attachments.connection_key(),
             server,
             principal,
             out,
@@ -66,10 +70,12 @@ impl Connection {
         })
     }
 
-    /// Notes that nothing more comes from the client: its open questions, and those to come, count as denied.
+    /// Notes that nothing more comes from the client: its open questions, and those to come, are for others to answer, or
+    /// count as denied.
     pub(crate) fn end_input(&self) {
         self.is_input_over.store(true, Ordering::Release);
-        self.questions.disconnect();
+        self.questions.forget_all();
+        self.server.attachments.lose(self.key);
     }
 
     /// Whether the client can still answer.

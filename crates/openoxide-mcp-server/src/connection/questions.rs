@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use openoxide_mcp_protocol::{Outcome, RequestId, parse_unique};
+use openoxide_mcp_protocol::{CancelledParams, Outcome, RequestId, notification, parse_unique};
 use openoxide_rpc::lock;
 use serde_json::Value;
 
@@ -27,14 +27,12 @@ struct Question {
     /// Its key there.
     key: String,
     /// The call that asked.
-    call: u64,
-    /// Who is asked, by name.
-    client: Option<String>,
+    call: Arc<Call>,
 }
 
 impl Question {
-    fn settle(&self, how: Settlement<'_>) {
-        self.work.settle(&self.key, how, self.client.as_deref());
+    fn settle(&self, how: Settlement<'_>) -> bool {
+        self.work.settle(&self.key, how, self.call.client.name.as_deref())
     }
 }
 
@@ -44,57 +42,56 @@ impl Questions {
     }
 
     /// Enters a question of `call` and returns the id to ask it under.
-    pub(crate) fn enter(&self, work: &Arc<dyn Work>, key: &str, call: &Call) -> RequestId {
+    pub(crate) fn enter(&self, work: &Arc<dyn Work>, key: &str, call: &Arc<Call>) -> RequestId {
         let id = RequestId::Number(self.next.fetch_add(1, Ordering::Relaxed));
-        let (work, key, client) = (Arc::clone(work), key.to_owned(), call.client.name.clone());
-        self.lock().insert(id.clone(), Question { work, key, call: call.gate.key(), client });
+        let question = Question { work: Arc::clone(work), key: key.to_owned(), call: Arc::clone(call) };
+        self.lock().insert(id.clone(), question);
         id
     }
 
-    /// Settles the question that `id` names. An id that names none (answered, withdrawn, made up) is ignored.
+    /// Settles the question that `id` names. An id that names none (answered, withdrawn, made up) is ignored. A client
+    /// whose answer comes too late is told so: another has decided in the same instant.
     pub(crate) fn answered(&self, id: &RequestId, outcome: Outcome) {
         let Some(question) = self.lock().remove(id) else {
             tracing::debug!(?id, "an answer to no open question is ignored");
             return;
         };
-        match outcome {
+        let is_settled = match outcome {
             // What is no JSON after all is no answer either.
             Outcome::Result(result) => {
-                question.settle(Settlement::Answer(&parse_unique(result.get()).unwrap_or(Value::Null)));
+                question.settle(Settlement::Answer(&parse_unique(result.get()).unwrap_or(Value::Null)))
             }
             Outcome::Error(error) => {
                 tracing::info!(error = error.get(), "the client answered a question with an error");
-                question.settle(Settlement::Error);
+                question.settle(Settlement::Error)
             }
+        };
+        if !is_settled {
+            question.work.tell_late(&question.call);
         }
     }
 
-    /// Settles every question as denied: whoever was asked went away.
-    pub(crate) fn disconnect(&self) {
-        let open: Vec<Question> = self.lock().drain().map(|(_, question)| question).collect();
-        for question in open {
-            question.settle(Settlement::Disconnected);
+    /// Takes back every question, for a client that is not told any more.
+    pub(crate) fn forget_all(&self) {
+        self.lock().clear();
+    }
+
+    /// Takes back a question that was settled elsewhere, and tells the client.
+    pub(crate) fn withdraw(&self, work: &str, key: &str) {
+        self.withdraw_where(|question| question.key == key && question.work.id() == work);
+    }
+
+    /// Takes back every question of a call, and tells the client.
+    pub(crate) fn withdraw_call(&self, call: &Arc<Call>) {
+        self.withdraw_where(|question| Arc::ptr_eq(&question.call, call));
+    }
+
+    fn withdraw_where(&self, goes: impl Fn(&Question) -> bool) {
+        let withdrawn: Vec<_> = self.lock().extract_if(|_, question| goes(question)).collect();
+        for (id, question) in withdrawn {
+            let params = CancelledParams { request_id: id, reason: Some("the question is settled".to_owned()) };
+            // Where it was asked: messages of one call stay in order.
+            question.call.out.push(notification("notifications/cancelled", &params));
         }
-    }
-
-    /// Takes back a question, wherever it was settled; returns its id so that the client can be told.
-    pub(crate) fn withdraw(&self, work: &str, key: &str) -> Option<RequestId> {
-        let mut questions = self.lock();
-        let is_it = |question: &Question| question.key == key && question.work.id() == work;
-        let id = questions.iter().find(|(_, question)| is_it(question))?.0.clone();
-        questions.remove(&id);
-        Some(id)
-    }
-
-    /// Takes back every question of a call.
-    pub(crate) fn withdraw_call(&self, call: u64) -> Vec<RequestId> {
-        let mut withdrawn = Vec::new();
-        self.lock().retain(|id, question| {
-            if question.call == call {
-                withdrawn.push(id.clone());
-            }
-            question.call != call
-        });
-        withdrawn
     }
 }

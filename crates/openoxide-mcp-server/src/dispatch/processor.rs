@@ -66,7 +66,9 @@ impl Processor {
                 table::serve(&method, Request { connection, agreed, era, meta, params, responder });
             }
             Message::Notification { method, params } => self.handle_notification(&method, params.as_deref()),
-            Message::Response { id, outcome } => self.connection.questions.answered(&id, outcome),
+            Message::Response { id, outcome } => {
+                self.connection.questions.answered(&id, outcome);
+            }
             Message::Batch(_) => responders.refuse(None, &WireError::invalid_request("a batch inside a batch")),
         }
     }

@@ -48,13 +48,38 @@ pub(crate) async fn start_patient(model: Arc<ScriptedModel>) -> Server {
     start_as(model, |_| {}, false, OnEof::default(), 10 * PATIENCE).await
 }
 
-async fn start_as(
+/// One agent for any number of connections of one user.
+pub(crate) struct Shared {
+    agent: Arc<Agent>,
+    pub(crate) cwd: tempfile::TempDir,
+}
+
+impl Shared {
+    pub(crate) fn new(model: Arc<ScriptedModel>) -> Self {
+        let (agent, cwd) = agent(model, |_| {}, false, OnEof::default(), WRITE_TIMEOUT);
+        Self { agent, cwd }
+    }
+
+    /// A connection that has said nothing yet.
+    pub(crate) fn connect(&self) -> Client<DuplexStream> {
+        connect(Arc::clone(&self.agent)).0
+    }
+
+    /// A connection of the legacy era.
+    pub(crate) async fn legacy(&self, capabilities: Value) -> Client<DuplexStream> {
+        let mut client = self.connect();
+        client.initialize("2025-06-18", capabilities).await;
+        client
+    }
+}
+
+fn agent(
     model: Arc<ScriptedModel>,
     adjust: impl FnOnce(&mut Config),
     codex: bool,
     on_eof: OnEof,
     write_timeout: Duration,
-) -> Server {
+) -> (Arc<Agent>, tempfile::TempDir) {
     let cwd = tempfile::tempdir().unwrap();
     // No test here starts a command, so the program that would is none.
     let launcher = openoxide_core::Launcher::new("/nonexistent/helper".into(), Default::default());
@@ -62,8 +87,6 @@ async fn start_as(
     (config.default_sandbox, config.default_approval_policy) =
         (SandboxMode::DangerFullAccess, ApprovalPolicy::Untrusted);
     adjust(&mut config);
-    let (ours, theirs) = tokio::io::duplex(64 * 1024);
-    let (reader, writer) = tokio::io::split(theirs);
     let agent = Agent::new(ServerConfig {
         manager: ThreadManager::new(config),
         state_key_file: None,
@@ -75,8 +98,26 @@ async fn start_as(
         families: if codex { ToolFamilies::All } else { ToolFamilies::Native },
         on_trace: None,
     });
+    (agent, cwd)
+}
+
+fn connect(agent: Arc<Agent>) -> (Client<DuplexStream>, JoinHandle<()>) {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let (reader, writer) = tokio::io::split(theirs);
     let task = tokio::spawn(serve(reader, writer, agent, std::future::pending()));
-    Server { client: Client::new(ours), cwd, task }
+    (Client::new(ours), task)
+}
+
+async fn start_as(
+    model: Arc<ScriptedModel>,
+    adjust: impl FnOnce(&mut Config),
+    codex: bool,
+    on_eof: OnEof,
+    write_timeout: Duration,
+) -> Server {
+    let (agent, cwd) = agent(model, adjust, codex, on_eof, write_timeout);
+    let (client, task) = connect(agent);
+    Server { client, cwd, task }
 }
 
 pub(crate) async fn legacy(model: Arc<ScriptedModel>, capabilities: Value) -> Server {

@@ -16,6 +16,8 @@ pub struct Preset {
     pub wire_api: WireApi,
     /// The environment variable that holds the key; `None` where none is needed.
     pub env_key: Option<&'static str>,
+    /// The environment variable that its own libraries take another address from, in the form that they take it.
+    pub base_url_env: Option<&'static str>,
     /// The header that carries the key, where it is not the dialect's own.
     key_header: Option<&'static str>,
     /// What it understands of Chat Completions, where that is more than the common part.
@@ -35,6 +37,7 @@ const PRESETS: [Preset; 6] = [
         base_url: Some("https://api.openai.com/v1"),
         wire_api: WireApi::Responses,
         env_key: Some("OPENAI_API_KEY"),
+        base_url_env: Some("OPENAI_BASE_URL"),
         key_header: None,
         chat: Some(OPENAI_CHAT),
         query: &[],
@@ -45,6 +48,7 @@ const PRESETS: [Preset; 6] = [
         base_url: Some("https://api.anthropic.com/v1"),
         wire_api: WireApi::Messages,
         env_key: Some("ANTHROPIC_API_KEY"),
+        base_url_env: Some("ANTHROPIC_BASE_URL"),
         key_header: None,
         chat: None,
         query: &[],
@@ -55,6 +59,7 @@ const PRESETS: [Preset; 6] = [
         base_url: Some("https://openrouter.ai/api/v1"),
         wire_api: WireApi::Chat,
         env_key: Some("OPENROUTER_API_KEY"),
+        base_url_env: Some("OPENROUTER_BASE_URL"),
         key_header: None,
         chat: Some(OPENROUTER_CHAT),
         query: &[],
@@ -65,6 +70,7 @@ const PRESETS: [Preset; 6] = [
         base_url: None,
         wire_api: WireApi::Responses,
         env_key: Some("AZURE_OPENAI_API_KEY"),
+        base_url_env: None,
         key_header: Some("api-key"),
         chat: Some(OPENAI_CHAT),
         query: &[("api-version", "v1")],
@@ -75,6 +81,7 @@ const PRESETS: [Preset; 6] = [
         base_url: Some("http://localhost:11434/v1"),
         wire_api: WireApi::Chat,
         env_key: None,
+        base_url_env: None,
         key_header: None,
         chat: None,
         query: &[],
@@ -85,6 +92,7 @@ const PRESETS: [Preset; 6] = [
         base_url: Some("http://localhost:1234/v1"),
         wire_api: WireApi::Chat,
         env_key: None,
+        base_url_env: None,
         key_header: None,
         chat: None,
         query: &[],
@@ -100,6 +108,16 @@ impl Preset {
     /// The built-in provider of this id.
     pub fn find(id: &str) -> Option<&'static Self> {
         PRESETS.iter().find(|preset| preset.id == id)
+    }
+
+    /// The address that requests are made below, from what [`Preset::base_url_env`] holds: Anthropic's libraries add the
+    /// version to it.
+    pub fn base_url_of(&self, value: &str) -> String {
+        let url = value.trim_end_matches('/');
+        match self.wire_api {
+            WireApi::Messages if !url.ends_with("/v1") => format!("{url}/v1"),
+            WireApi::Messages | WireApi::Responses | WireApi::Chat => url.to_owned(),
+        }
     }
 
     /// Its configuration, with no key. `base_url` is empty where [`Preset::base_url`] is `None`; fill it in.
@@ -127,6 +145,15 @@ mod tests {
         assert_eq!(azure.query_params["api-version"], "v1");
         let anthropic = Preset::find("anthropic").unwrap().config();
         assert_eq!((anthropic.wire_api, anthropic.key_header), (WireApi::Messages, KeyHeader::ByDialect));
+        let anthropic = Preset::find("anthropic").unwrap();
+        for (given, means) in [
+            ("http://gateway", "http://gateway/v1"),
+            ("http://gateway/anthropic/", "http://gateway/anthropic/v1"),
+            ("http://gateway/v1", "http://gateway/v1"),
+        ] {
+            assert_eq!(anthropic.base_url_of(given), means);
+        }
+        assert_eq!(Preset::find("openai").unwrap().base_url_of("http://gateway/openai"), "http://gateway/openai");
         assert!(Preset::find("nobody").is_none());
         for preset in Preset::all() {
             let is_local = preset.base_url.is_some_and(|url| url.contains("localhost"));

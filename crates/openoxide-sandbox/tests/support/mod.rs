@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use openoxide_sandbox::{
-    CommandSpec, DEFAULT_OUTPUT_LIMIT, ExitStatus, Launcher, SandboxPolicy, Surroundings, WaitOutcome,
+    CommandSpec, DEFAULT_OUTPUT_LIMIT, ExitStatus, HostPaths, Launcher, SandboxPolicy, WaitOutcome,
 };
 
 /// The program that is the supervisor here.
@@ -23,7 +23,7 @@ pub const HELPER: &str = env!("CARGO_BIN_EXE_sandbox-test-helper");
 pub const LONG: Duration = Duration::from_secs(60);
 
 pub fn launcher() -> Launcher {
-    Launcher::new(HELPER.into(), Surroundings::default())
+    Launcher::new(HELPER.into(), HostPaths::default())
 }
 
 pub fn spec(argv: &[&str]) -> CommandSpec {

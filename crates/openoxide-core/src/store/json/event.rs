@@ -76,6 +76,8 @@ pub(super) enum EventJson {
         duration_ms: u64,
         #[serde(with = "List::<DenialJson>")]
         denials: Vec<Denial>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next_item_id: Option<u64>,
     },
 }
 

@@ -117,6 +117,7 @@ fn ended(status: TurnStatus, reasons: &[DenialReason]) -> EventRecord {
         usage: usage(1),
         duration_ms: 7,
         denials: reasons.iter().map(denial).collect(),
+        next_item_id: None,
     }
 }
 
@@ -159,6 +160,10 @@ fn lines() -> Vec<(RolloutItem, String)> {
     if let EventRecord::TurnEnded { denials, diff, diff_bytes, .. } = &mut noted {
         denials[0].note = Some("no".into());
         (*diff, *diff_bytes) = (None, 6);
+    }
+    let mut counted = ended(TurnStatus::Completed, &[]);
+    if let EventRecord::TurnEnded { next_item_id, .. } = &mut counted {
+        *next_item_id = Some(9);
     }
     let noted_text = ended_with("failed", r#"{"what":"`ls`","reason":"declined","note":"no"}"#)
         .replace("\"diff\":\"-a\\n+b\\n\"", "\"diff\":null,\"diff_bytes\":6");
@@ -290,6 +295,7 @@ fn lines() -> Vec<(RolloutItem, String)> {
             format!(r#"{{"type":"patched","turn_id":"{TURN}","call_id":"c","files":[],"diff":null}}"#),
         ),
         (ended(TurnStatus::Completed, &[]), ENDED.to_owned()),
+        (counted, ENDED.replace("\"denials\":[]", "\"denials\":[],\"next_item_id\":9")),
         (
             ended(TurnStatus::Interrupted, &reasons.map(|(reason, _)| reason)),
             ended_with("interrupted", &denials.join(",")),

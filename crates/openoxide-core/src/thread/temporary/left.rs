@@ -9,22 +9,22 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use openoxide_sandbox::{Life, ProcessId, Surroundings, run_directory};
+use openoxide_sandbox::{HostPaths, Life, ProcessId, run_directory};
 
 use super::place::is_ours;
 use crate::ThreadId;
 
-fn directory(surroundings: &Surroundings) -> Option<PathBuf> {
-    Some(run_directory(surroundings.state.as_deref()?).join("temporary"))
+fn directory(host_paths: &HostPaths) -> Option<PathBuf> {
+    Some(run_directory(host_paths.state.as_deref()?).join("temporary"))
 }
 
-fn own_note(surroundings: &Surroundings, id: ThreadId) -> Option<PathBuf> {
-    Some(directory(surroundings)?.join(format!("{id}.{}", std::process::id())))
+fn own_note(host_paths: &HostPaths, id: ThreadId) -> Option<PathBuf> {
+    Some(directory(host_paths)?.join(format!("{id}.{}", std::process::id())))
 }
 
 /// Writes down that this process makes the directory, or uses it from now on.
-pub(crate) fn note(surroundings: &Surroundings, id: ThreadId, place: &Path) {
-    let (Some(path), Some(own)) = (own_note(surroundings, id), ProcessId::own()) else { return };
+pub(crate) fn note(host_paths: &HostPaths, id: ThreadId, place: &Path) {
+    let (Some(path), Some(own)) = (own_note(host_paths, id), ProcessId::own()) else { return };
     let text = [own.to_string().as_bytes(), b"\n", place.as_os_str().as_bytes()].concat();
     let written = fs::write(&path, &text).or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => {
@@ -40,8 +40,8 @@ pub(crate) fn note(surroundings: &Surroundings, id: ThreadId, place: &Path) {
 }
 
 /// The directory is gone.
-pub(crate) fn forget(surroundings: &Surroundings, id: ThreadId) {
-    if let Some(path) = own_note(surroundings, id) {
+pub(crate) fn forget(host_paths: &HostPaths, id: ThreadId) {
+    if let Some(path) = own_note(host_paths, id) {
         // There is none where another process has made the directory.
         let _ = fs::remove_file(path);
     }
@@ -107,8 +107,8 @@ fn remove(place: &Path) -> io::Result<()> {
 
 /// Removes what servers that are gone have left. The directories are out of the way on return; removing what is in them goes
 /// on in a thread, because there may be much. What that does not come to is done by the next start.
-pub(crate) fn sweep(surroundings: &Surroundings) -> Option<std::thread::JoinHandle<()>> {
-    let entries = fs::read_dir(directory(surroundings)?).ok()?;
+pub(crate) fn sweep(host_paths: &HostPaths) -> Option<std::thread::JoinHandle<()>> {
+    let entries = fs::read_dir(directory(host_paths)?).ok()?;
     let read = |path: PathBuf| {
         let note = Note::read(path.clone());
         if note.is_none() {
@@ -150,21 +150,21 @@ mod tests {
 
     struct Bench {
         directory: tempfile::TempDir,
-        surroundings: Surroundings,
+        host_paths: HostPaths,
     }
 
     impl Bench {
         fn new() -> Self {
             let directory = tempfile::tempdir().unwrap();
             let state = Some(directory.path().join("home"));
-            let surroundings = Surroundings { tmpdir: Some(directory.path().into()), state, ..Surroundings::default() };
-            Self { directory, surroundings }
+            let host_paths = HostPaths { tmpdir: Some(directory.path().into()), state, ..HostPaths::default() };
+            Self { directory, host_paths }
         }
 
         /// A directory with a file, which a server that is gone has made.
         fn left(&self) -> (ThreadId, PathBuf) {
             let id = ThreadId::new();
-            let place = crate::thread::temporary::place(&self.surroundings, id);
+            let place = crate::thread::temporary::place(&self.host_paths, id);
             super::super::place::make(&place).unwrap();
             fs::write(place.join("file"), "").unwrap();
             std::os::unix::fs::symlink(self.directory.path(), place.join("link")).unwrap();
@@ -173,23 +173,23 @@ mod tests {
         }
 
         fn note(&self, id: ThreadId, place: &Path, server: &str) {
-            let notes = directory(&self.surroundings).unwrap();
+            let notes = directory(&self.host_paths).unwrap();
             fs::create_dir_all(&notes).unwrap();
             fs::write(notes.join(format!("{id}.1")), format!("{server}\n{}", place.display())).unwrap();
         }
 
         fn torn_note(&self, pid: u32) {
-            let notes = directory(&self.surroundings).unwrap();
+            let notes = directory(&self.host_paths).unwrap();
             fs::create_dir_all(&notes).unwrap();
             fs::write(notes.join(format!("{}.{pid}", ThreadId::new())), "").unwrap();
         }
 
         fn sweep(&self) {
-            sweep(&self.surroundings).into_iter().for_each(|thread| thread.join().unwrap());
+            sweep(&self.host_paths).into_iter().for_each(|thread| thread.join().unwrap());
         }
 
         fn notes(&self) -> usize {
-            fs::read_dir(directory(&self.surroundings).unwrap()).unwrap().count()
+            fs::read_dir(directory(&self.host_paths).unwrap()).unwrap().count()
         }
     }
 
@@ -211,12 +211,12 @@ mod tests {
         fs::set_permissions(place.with_extension("old"), fs::Permissions::from_mode(0o700)).unwrap();
         fs::write(place.with_extension("old").join("file"), "").unwrap();
         let (own, kept) = bench.left();
-        note(&bench.surroundings, own, &kept);
+        note(&bench.host_paths, own, &kept);
         bench.sweep();
         assert!(!place.exists() && !place.with_extension("old").exists());
         assert!(kept.join("file").exists() && bench.directory.path().exists(), "this process uses it");
         assert_eq!(bench.notes(), 1);
-        forget(&bench.surroundings, own);
+        forget(&bench.host_paths, own);
         assert_eq!(bench.notes(), 0);
     }
 
@@ -229,7 +229,7 @@ mod tests {
         bench.note(ThreadId::new(), &precious, gone);
         // Of another thread.
         let (_, other) = bench.left();
-        fs::remove_dir_all(directory(&bench.surroundings).unwrap()).unwrap();
+        fs::remove_dir_all(directory(&bench.host_paths).unwrap()).unwrap();
         bench.note(ThreadId::new(), &other, gone);
         // Open to others, and a link to one that is not.
         let (_, open) = bench.left();

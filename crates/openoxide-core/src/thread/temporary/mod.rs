@@ -8,20 +8,20 @@ pub(super) mod place;
 
 use std::io;
 
-use openoxide_sandbox::Surroundings;
+use openoxide_sandbox::HostPaths;
 
 use self::place::place;
 use crate::ThreadId;
 
 /// Removes what a thread has left in its own directory for temporary files. Links are removed and not followed. Blocks on
 /// the disk.
-pub fn remove_temporary(surroundings: &Surroundings, id: ThreadId) {
-    let place = place(surroundings, id);
+pub fn remove_temporary(host_paths: &HostPaths, id: ThreadId) {
+    let place = place(host_paths, id);
     match std::fs::remove_dir_all(&place) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             tracing::warn!(place = %place.display(), %error, "a thread's temporary files were not removed");
         }
-        Ok(()) | Err(_) => left::forget(surroundings, id),
+        Ok(()) | Err(_) => left::forget(host_paths, id),
     }
 }
 
@@ -33,17 +33,17 @@ mod tests {
     #[test]
     fn it_is_the_users_own_or_it_is_not_used() {
         let dir = tempfile::tempdir().unwrap();
-        let surroundings = Surroundings { tmpdir: Some(dir.path().into()), ..Surroundings::default() };
+        let host_paths = HostPaths { tmpdir: Some(dir.path().into()), ..HostPaths::default() };
         let id = ThreadId::new();
-        let place = place(&surroundings, id);
+        let place = place(&host_paths, id);
         make(&place).unwrap();
         make(&place).unwrap();
         std::fs::create_dir(place.join("deep")).unwrap();
         std::fs::write(dir.path().join("kept"), "").unwrap();
         std::os::unix::fs::symlink(dir.path(), place.join("deep/link")).unwrap();
-        remove_temporary(&surroundings, id);
+        remove_temporary(&host_paths, id);
         assert!(!place.exists() && dir.path().join("kept").exists());
-        remove_temporary(&surroundings, id);
+        remove_temporary(&host_paths, id);
         std::os::unix::fs::symlink(dir.path(), &place).unwrap();
         assert!(make(&place).is_err(), "a link");
         std::fs::remove_file(&place).unwrap();

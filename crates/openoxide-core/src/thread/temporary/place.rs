@@ -3,15 +3,15 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use openoxide_sandbox::Surroundings;
+use openoxide_sandbox::HostPaths;
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 
 use crate::ThreadId;
 
 /// Where the directory of a thread is.
-pub(crate) fn place(surroundings: &Surroundings, id: ThreadId) -> PathBuf {
-    let parent = surroundings.tmpdir.as_deref().unwrap_or(Path::new("/tmp"));
+pub(crate) fn place(host_paths: &HostPaths, id: ThreadId) -> PathBuf {
+    let parent = host_paths.tmpdir.as_deref().unwrap_or(Path::new("/tmp"));
     let parent = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
     parent.join(format!("openoxide-{id}"))
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use openoxide_sandbox::Surroundings;
+use openoxide_sandbox::HostPaths;
 
 /// Directories of the system, in which no temporary files are.
 const SYSTEM: [&str; 11] =
@@ -50,14 +50,14 @@ impl Places {
 
     /// What policies are told. A `TMPDIR` that is not taken is left out, and logged. The default home of OpenOxide is hidden
     /// beside the configured one: keys that were stored in it are still keys.
-    pub(crate) fn surroundings(&self) -> Surroundings {
+    pub(crate) fn host_paths(&self) -> HostPaths {
         let tmpdir = self.tmpdir().unwrap_or_else(|refused| {
             tracing::warn!("{refused}");
             None
         });
         let default = self.home.as_ref().map(|home| home.join(super::DEFAULT_HOME));
         let secrets = default.filter(|default| Some(default) != self.state.as_ref()).into_iter().collect();
-        Surroundings { home: self.home.clone(), tmpdir, state: self.state.clone(), secrets }
+        HostPaths { home: self.home.clone(), tmpdir, state: self.state.clone(), secrets }
     }
 
     /// The directory that `TMPDIR` names, without links, where it is a place for temporary files of this user: neither the home nor
@@ -146,7 +146,7 @@ mod tests {
                 state: Some(self.at("run/state")),
                 workspace: Some(self.at("home/work/project/src")),
             };
-            let told = places.surroundings().tmpdir;
+            let told = places.host_paths().tmpdir;
             let judged = places.tmpdir();
             assert_eq!(judged.clone().ok().flatten(), told, "what is refused is not passed on");
             judged
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn both_homes_of_the_program_are_hidden() {
         let value = |name: &str| (name == "HOME").then(|| OsString::from("/h"));
-        let of = |state: &str| Places::new(Some(state.into()), None, value).surroundings();
+        let of = |state: &str| Places::new(Some(state.into()), None, value).host_paths();
         assert_eq!(of("/elsewhere").secrets, [PathBuf::from("/h/.openoxide")]);
         assert_eq!(of("/elsewhere").state, Some("/elsewhere".into()));
         assert!(of("/h/.openoxide").secrets.is_empty());
