@@ -27,7 +27,9 @@ impl Redactor {
                         "started_at" | "completed_at" | "started_at_ms" | "completed_at_ms" => {
                             field = Value::from("[time]")
                         }
-                        "durationMs" | "duration_ms" => field = Value::from("[ms]"),
+                        "durationMs" | "duration_ms" | "time_to_first_token_ms" if !field.is_null() => {
+                            field = Value::from("[ms]")
+                        }
                         "requestState" => field = Value::from("[sealed]"),
                         "version" => field = Value::from("[version]"),
                         "createdAt" | "lastUpdatedAt" => field = Value::from("[time]"),
