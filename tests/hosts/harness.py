@@ -1,0 +1,235 @@
+"""Starts the hosts side by side against the real binary and judges each step of each.
+
+usage: harness.py NODE MODULES PROGRAM [HOST...]
+"""
+
+import concurrent.futures
+import importlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import scripts
+from expected_failures import EXPECTED_FAILURES
+from model import ModelServer
+
+HERE = pathlib.Path(__file__).resolve().parent
+HOSTS = ("claude_code", "codex", "opencode", "gemini", "qwen", "copilot", "cline", "continue_cli")
+STEPS = ("lists", "task", "reply", "approves", "denies", "long", "ends", "leaves nothing", "killed")
+SECONDS = float(os.environ.get("OPENOXIDE_HOST_SECONDS") or 90)
+# A host starts, goes through its steps, and ends; on a busy machine it takes its time.
+PATIENCE = 120
+# Nothing of a server is left 2.5 s after its end; three times that, and what a host itself takes to go.
+GONE_WITHIN = 10
+
+
+class Run:
+    """One host: its directories, and what its configuration needs to know."""
+
+    def __init__(self, name, host, root, node, modules, program, origin):
+        self.name, self.host, self.node, self.modules, self.origin = name, host, node, modules, origin
+        self.base = root / name
+        self.home, self.work = self.base / "home", self.base / "work"
+        for directory in (self.home, self.work):
+            directory.mkdir(parents=True)
+        subprocess.run(["git", "init", "--quiet", str(self.work)], check=True)
+        self.key = f"scripted-{name}"
+        settings = {"model": "scripted", "model_provider": "scripted", "model_providers.scripted.base_url": origin + "/v1",
+                    "model_providers.scripted.wire_api": "chat"}
+        words = [word for key, value in settings.items() for word in ("-c", f"{key}={json.dumps(value)}")]
+        self.command, self.arguments = str(program), ["mcp-server", *words]
+        # Many hosts give a server only a few of their variables, so that its configuration carries these.
+        self.server_env = {"OPENOXIDE_HOME": str(self.base / "openoxide")}
+        self.script = scripts.HostScript(getattr(host, "DISCOVER", None), getattr(host, "THROUGH", None))
+
+    def write(self, path, value):
+        """A file of the host's configuration below its home."""
+        file = self.home / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(value if isinstance(value, str) else json.dumps(value, indent=2))
+        return str(file)
+
+    def program(self, path):
+        return str(self.modules / path)
+
+    def environment(self, more):
+        """Nothing of the caller's but where programs are; every request that is not for this machine is refused."""
+        proxy = {name: self.origin for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")}
+        own = {"HOME": str(self.home), "TMPDIR": str(self.base), "LANG": "C.UTF-8", "NO_PROXY": "127.0.0.1,localhost",
+               "no_proxy": "127.0.0.1,localhost", "PATH": os.path.dirname(self.node) + ":" + os.environ["PATH"],
+               "XDG_CONFIG_HOME": str(self.home / ".config"), "XDG_DATA_HOME": str(self.home / ".local/share"),
+               "XDG_CACHE_HOME": str(self.home / ".cache"), "XDG_STATE_HOME": str(self.home / ".local/state")}
+        return {**own, **proxy, **more}
+
+    def start(self, prompt, log):
+        argv, env = self.host.start(self, prompt)
+        return subprocess.Popen(argv, cwd=self.work, env=self.environment(env), stdin=subprocess.DEVNULL, stdout=log,
+                                stderr=subprocess.STDOUT, start_new_session=True)
+
+    def marked(self):
+        """The processes with our mark, which is the directory of this run: in the environment, the words, or the place."""
+        mark, found = os.fsencode(self.base), {}
+        for process in pathlib.Path("/proc").iterdir():
+            if not process.name.isdigit():
+                continue
+            try:
+                words = (process / "cmdline").read_bytes()
+                if not words:
+                    continue
+                if mark in words + (process / "environ").read_bytes() or os.fsencode(os.readlink(process / "cwd")).startswith(mark):
+                    found[int(process.name)] = words.replace(b"\0", b" ").decode(errors="replace")[:160]
+            except OSError:
+                # It ended while it was looked at.
+                continue
+        return found
+
+    def until_gone(self, which):
+        """What is left of the marked processes of that kind when their time is over."""
+        end = time.monotonic() + GONE_WITHIN
+        while (left := {pid: words for pid, words in self.marked().items() if which(words)}) and time.monotonic() < end:
+            time.sleep(0.05)
+        return left
+
+    def clear(self):
+        for pid in self.marked():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def steps(self):
+        """(step, what went wrong or None) of each step."""
+        with open(self.base / "output", "w+") as log:
+            began = time.monotonic()
+            process = self.start(scripts.prompt("steps"), log)
+            try:
+                status = process.wait(PATIENCE + SECONDS)
+            except subprocess.TimeoutExpired:
+                status = f"still running after {PATIENCE + SECONDS:g} s"
+                process.kill()
+                process.wait()
+            self.took = time.monotonic() - began
+            log.seek(0)
+            output = log.read()
+        left = self.until_gone(self.of_product) if status == 0 else self.marked()
+        yield from self.judge()
+        ended = status == 0 and scripts.DONE in output
+        yield "ends", None if ended else f"status {status}; it said {output[-1500:]!r}"
+        yield "leaves nothing", None if status == 0 and not left else f"status {status}, left {left}"
+        self.clear()
+        yield "killed", self.killed()
+        self.clear()
+
+    def of_product(self, words):
+        """A host's own helpers that stay on are not ours: the server and its commands are."""
+        return self.command in words or scripts.SLEEP in words or "openoxide" in words.split(" ")[0]
+
+    def judge(self):
+        seen = self.script.seen
+        lacking = [tool for tool in scripts.TOOLS if tool not in self.script.tools]
+        yield "lists", f"not listed: {lacking}" if lacking else None
+        said = seen.get("task", "")
+        made = self.work / scripts.TASK_FILE
+        good = "the task is done" in said and scripts.thread_of(said) and made.is_file()
+        yield "task", None if good else f"the model was given {said[:800]!r}; the file is there: {made.is_file()}"
+        said = seen.get("reply", "")
+        good = "before this I was asked: task" in said and scripts.thread_of(said) == scripts.thread_of(seen.get("task", ""))
+        yield "reply", None if good else f"the model was given {said[:800]!r}"
+        for step in ("approves", "denies"):
+            said = seen.get(step, "")
+            words, happens = self.host.APPROVALS[step]
+            good = re.search(words, said) and (self.work / step).exists() == happens
+            yield step, None if good else f"expected {words!r}; the model was given {said[:800]!r}; done: {(self.work / step).exists()}"
+        calls = seen.get("long") or [""]
+        good = "the long turn is over" in calls[-1] and (len(calls) > 1) == (self.host.LONG == "running" and SECONDS > 50)
+        yield "long", None if good else f"expected {self.host.LONG!r}; of {len(calls)} calls the last gave {calls[-1][:800]!r}"
+
+    def killed(self):
+        """The host ends by SIGKILL in the middle of a turn that runs a command: no time to tell anybody."""
+        with open(self.base / "output-killed", "w+") as log:
+            process = self.start(scripts.prompt("killed"), log)
+            end = time.monotonic() + PATIENCE
+            while not any(scripts.SLEEP in words for words in self.marked().values()):
+                if process.poll() is not None or time.monotonic() > end:
+                    process.kill()
+                    process.wait()
+                    log.seek(0)
+                    return f"the command never ran; the host ended with {process.returncode} and said {log.read()[-1500:]!r}"
+                time.sleep(0.1)
+            # A host may be several processes; those above the server are what a person kills.
+            server = next(pid for pid, words in self.marked().items() if words.startswith(f"{self.command} mcp-server"))
+            for pid in parents(server, process.pid):
+                os.kill(pid, signal.SIGKILL)
+            process.wait()
+        left = self.until_gone(self.of_product)
+        return f"left {left}" if left else None
+
+
+def parents(pid, last):
+    """The processes above one, the nearest first, as far as the last."""
+    found = []
+    while pid != last:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        pid = int(re.search(r"^PPid:\s*(\d+)", status, re.MULTILINE)[1])
+        found.append(pid)
+    return found
+
+
+def judged(run):
+    """Each step of the host once, also where the harness itself fails on it."""
+    found = {}
+    try:
+        found = dict(run.steps())
+    except Exception as error:
+        found = {**found, **{step: f"not reached: {error!r}" for step in STEPS if step not in found}}
+        run.clear()
+    return {step: found.get(step, "not reached") for step in STEPS} | {step: "no such step" for step in found if step not in STEPS}
+
+
+def main(node, modules, program, *only):
+    scripts.LONG["seconds"] = SECONDS
+    modules = {name: importlib.import_module(f"hosts.{name}") for name in HOSTS}, pathlib.Path(modules)
+    hosts, packages = modules
+    there = {file.stem for file in (HERE / "hosts").glob("*.py")} - {"__init__"}
+    if there != set(HOSTS):
+        sys.exit(f"the table has {sorted(HOSTS)}, the directory {sorted(there)}")
+    stale = [pair for pair in EXPECTED_FAILURES if pair[0] not in HOSTS or pair[1] not in STEPS]
+    if stale:
+        sys.exit(f"EXPECTED_FAILURES names what is not tested: {stale}")
+    root = pathlib.Path(tempfile.mkdtemp(prefix="openoxide-hosts-")).resolve()
+    log = open(os.environ["OPENOXIDE_HOST_LOG"], "w") if os.environ.get("OPENOXIDE_HOST_LOG") else None
+    server = ModelServer({"": scripts.agent}, log)
+    chosen = [name for name in HOSTS if not only or name in only]
+    runs = [Run(name, hosts[name], root, node, packages, program, server.origin) for name in chosen]
+    server.scripts.update({run.key: run.script for run in runs})
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(len(runs)) as pool:
+        for run, steps in zip(runs, pool.map(judged, runs)):
+            for step, wrong in steps.items():
+                expected = EXPECTED_FAILURES.get((run.name, step))
+                if expected and not wrong:
+                    wrong = f"passes, although EXPECTED_FAILURES says: {expected}. Remove the entry"
+                elif expected:
+                    print(f"ok: {run.name}: {step} fails as expected: {expected}: {wrong[:300]}", file=sys.stderr)
+                    passed += 1
+                    continue
+                passed, failed = passed + (not wrong), failed + bool(wrong)
+                print(f"FAILED: {run.name}: {step}: {wrong}" if wrong else f"ok: {run.name}: {step}", file=sys.stderr)
+            print(f"{run.name} took {getattr(run, 'took', 0):.1f} s", file=sys.stderr)
+    if os.environ.get("OPENOXIDE_HOST_KEEP"):
+        print(f"kept: {root}", file=sys.stderr)
+    else:
+        shutil.rmtree(root, ignore_errors=True)
+    print(f"{passed} passed, {failed} failed", file=sys.stderr)
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

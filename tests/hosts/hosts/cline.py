@@ -1,0 +1,15 @@
+"""Cline CLI: Chat Completions, no progress token, gives a call up after 60 s."""
+
+PROGRAM = "@cline/cli-linux-x64/bin/cline"
+APPROVALS = {"approves": ("nobody who can be asked", False), "denies": ("nobody who can be asked", False)}
+LONG = "running"
+
+
+def start(run, prompt):
+    run.write(".cline/data/settings/cline_mcp_settings.json", {"mcpServers": {"openoxide": {
+        "transport": {"type": "stdio", "command": run.command, "args": run.arguments, "env": run.server_env}}}})
+    run.write(".cline/data/settings/providers.json", {
+        "version": 1, "lastUsedProvider": "openai-compatible", "modes": {},
+        "providers": {"openai-compatible": {"updatedAt": "2026-11-01T00:00:00.000Z", "tokenSource": "manual", "settings": {
+            "provider": "openai-compatible", "apiKey": run.key, "model": "scripted", "baseUrl": run.origin + "/v1"}}}})
+    return [run.program(PROGRAM), prompt], {"CLINE_TELEMETRY_DISABLED": "1", "CLINE_NO_AUTO_UPDATE": "1"}

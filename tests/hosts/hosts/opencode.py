@@ -1,0 +1,17 @@
+"""OpenCode, `opencode run`: Chat Completions, 2025-11-25, results as text only."""
+
+PROGRAM = "opencode-linux-x64-baseline/bin/opencode"
+# It declares no elicitation.
+APPROVALS = {"approves": ("nobody who can be asked", False), "denies": ("nobody who can be asked", False)}
+LONG = "one call"
+
+
+def start(run, prompt):
+    run.write(".config/opencode/opencode.json", {
+        "autoupdate": False, "share": "disabled", "model": "scripted/scripted", "small_model": "scripted/scripted",
+        "permission": {"*": "allow"},
+        "provider": {"scripted": {"npm": "@ai-sdk/openai-compatible", "name": "scripted", "models": {"scripted": {"name": "scripted"}},
+                                  "options": {"baseURL": run.origin + "/v1", "apiKey": run.key}}},
+        "mcp": {"openoxide": {"type": "local", "command": [run.command, *run.arguments], "enabled": True,
+                              "environment": run.server_env}}})
+    return [run.program(PROGRAM), "run", prompt], {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}

@@ -1,0 +1,18 @@
+"""Qwen Code, `qwen -p --yolo`: Chat Completions; its model finds the tools by a search."""
+
+from model import Call
+
+PROGRAM = "@qwen-code/qwen-code/cli-entry.js"
+DISCOVER = Call("tool_search", {"query": "openoxide"})
+THROUGH = "tool_call"
+APPROVALS = {"approves": ("nobody who can be asked", False), "denies": ("nobody who can be asked", False)}
+LONG = "one call"
+
+
+def start(run, prompt):
+    run.write(".qwen/settings.json", {
+        "security": {"auth": {"selectedType": "openai"}}, "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
+        "privacy": {"usageStatisticsEnabled": False}, "telemetry": {"enabled": False}, "model": {"name": "scripted"},
+        "mcpServers": {"openoxide": {"command": run.command, "args": run.arguments, "env": run.server_env}}})
+    return [run.node, run.program(PROGRAM), "-p", prompt, "--yolo"], {
+        "OPENAI_API_KEY": run.key, "OPENAI_BASE_URL": run.origin + "/v1", "OPENAI_MODEL": "scripted"}
