@@ -22,10 +22,12 @@ from model import ModelServer
 
 HERE = pathlib.Path(__file__).resolve().parent
 HOSTS = ("claude_code", "codex", "opencode", "gemini", "qwen", "copilot", "cline", "continue_cli")
-STEPS = ("lists", "task", "reply", "approves", "denies", "long", "ends", "leaves nothing", "killed")
+STEPS = ("lists", "task", "reply", "unasked", "long", "ends", "leaves nothing", "approves", "denies", "killed")
 SECONDS = float(os.environ.get("OPENOXIDE_HOST_SECONDS") or 90)
 # A host starts, goes through its steps, and ends; on a busy machine it takes its time.
 PATIENCE = 120
+# Callers that are not known to be patient are answered by then.
+ANSWERED_AFTER = 50
 # Nothing of a server is left 2.5 s after its end; three times that, and what a host itself takes to go.
 GONE_WITHIN = 10
 
@@ -68,8 +70,8 @@ class Run:
                "XDG_CACHE_HOME": str(self.home / ".cache"), "XDG_STATE_HOME": str(self.home / ".local/state")}
         return {**own, **proxy, **more}
 
-    def start(self, prompt, log):
-        argv, env = self.host.start(self, prompt)
+    def start(self, how, prompt, log):
+        argv, env = how(self, prompt)
         return subprocess.Popen(argv, cwd=self.work, env=self.environment(env), stdin=subprocess.DEVNULL, stdout=log,
                                 stderr=subprocess.STDOUT, start_new_session=True)
 
@@ -104,28 +106,47 @@ class Run:
             except ProcessLookupError:
                 pass
 
-    def steps(self):
-        """(step, what went wrong or None) of each step."""
-        with open(self.base / "output", "w+") as log:
-            began = time.monotonic()
-            process = self.start(scripts.prompt("steps"), log)
+    def finish(self, how, what):
+        """A run of the host to its end: its status, and what it said."""
+        with open(self.base / f"output-{what}", "w+") as log:
+            process = self.start(how, scripts.prompt(what), log)
             try:
                 status = process.wait(PATIENCE + SECONDS)
             except subprocess.TimeoutExpired:
                 status = f"still running after {PATIENCE + SECONDS:g} s"
                 process.kill()
                 process.wait()
-            self.took = time.monotonic() - began
             log.seek(0)
-            output = log.read()
-        left = self.until_gone(self.of_product) if status == 0 else self.marked()
+            return status, log.read()
+
+    def steps(self):
+        """(step, what went wrong or None) of each step."""
+        began = time.monotonic()
+        status, output = self.finish(self.host.start, "steps")
+        self.took = time.monotonic() - began
+        left = self.until_gone(self.of_product)
         yield from self.judge()
         ended = status == 0 and scripts.DONE in output
         yield "ends", None if ended else f"status {status}; it said {output[-1500:]!r}"
-        yield "leaves nothing", None if status == 0 and not left else f"status {status}, left {left}"
+        yield "leaves nothing", f"left {left}" if left else None
+        self.clear()
+        yield from self.approvals()
         self.clear()
         yield "killed", self.killed()
         self.clear()
+
+    def approvals(self):
+        """A person, or what stands for one, approves the one question and denies the other."""
+        if self.host.NO_APPROVALS:
+            yield "approves", None
+            yield "denies", None
+            return
+        status, output = self.finish(self.host.ask, "asks")
+        for step, words, happens in (("approves", "exit code: 0", True), ("denies", "declined", False)):
+            said, happened = self.script.seen.get(step, ""), (self.work / step).exists()
+            good = words in said and happened == happens
+            yield step, None if good else (f"expected {words!r}, done: {happens}; done: {happened}, the model was given {said[:800]!r}; "
+                                           f"status {status}, it said {output[-800:]!r}")
 
     def of_product(self, words):
         """A host's own helpers that stay on are not ours: the server and its commands are."""
@@ -142,19 +163,19 @@ class Run:
         said = seen.get("reply", "")
         good = "before this I was asked: task" in said and scripts.thread_of(said) == scripts.thread_of(seen.get("task", ""))
         yield "reply", None if good else f"the model was given {said[:800]!r}"
-        for step in ("approves", "denies"):
-            said = seen.get(step, "")
-            words, happens = self.host.APPROVALS[step]
-            good = re.search(words, said) and (self.work / step).exists() == happens
-            yield step, None if good else f"expected {words!r}; the model was given {said[:800]!r}; done: {(self.work / step).exists()}"
+        said, happened = seen.get("unasked", ""), (self.work / "unasked").exists()
+        good = self.host.UNASKED in said and not happened
+        yield "unasked", None if good else f"expected {self.host.UNASKED!r}; the model was given {said[:800]!r}; done: {happened}"
         calls = seen.get("long") or [""]
-        good = "the long turn is over" in calls[-1] and (len(calls) > 1) == (self.host.LONG == "running" and SECONDS > 50)
+        in_time = len(calls) == 1 if self.host.LONG == "one call" or SECONDS < ANSWERED_AFTER else (
+            len(calls) > 1 and re.search("running|not finished", calls[0]))
+        good = scripts.LONG_OVER in calls[-1] and in_time
         yield "long", None if good else f"expected {self.host.LONG!r}; of {len(calls)} calls the last gave {calls[-1][:800]!r}"
 
     def killed(self):
         """The host ends by SIGKILL in the middle of a turn that runs a command: no time to tell anybody."""
         with open(self.base / "output-killed", "w+") as log:
-            process = self.start(scripts.prompt("killed"), log)
+            process = self.start(self.host.start, scripts.prompt("killed"), log)
             end = time.monotonic() + PATIENCE
             while not any(scripts.SLEEP in words for words in self.marked().values()):
                 if process.poll() is not None or time.monotonic() > end:
@@ -193,10 +214,9 @@ def judged(run):
     return {step: found.get(step, "not reached") for step in STEPS} | {step: "no such step" for step in found if step not in STEPS}
 
 
-def main(node, modules, program, *only):
+def main(node, packages, program, *only):
     scripts.LONG["seconds"] = SECONDS
-    modules = {name: importlib.import_module(f"hosts.{name}") for name in HOSTS}, pathlib.Path(modules)
-    hosts, packages = modules
+    hosts = {name: importlib.import_module(f"hosts.{name}") for name in HOSTS}
     there = {file.stem for file in (HERE / "hosts").glob("*.py")} - {"__init__"}
     if there != set(HOSTS):
         sys.exit(f"the table has {sorted(HOSTS)}, the directory {sorted(there)}")
@@ -206,14 +226,18 @@ def main(node, modules, program, *only):
     root = pathlib.Path(tempfile.mkdtemp(prefix="openoxide-hosts-")).resolve()
     log = open(os.environ["OPENOXIDE_HOST_LOG"], "w") if os.environ.get("OPENOXIDE_HOST_LOG") else None
     server = ModelServer({"": scripts.agent}, log)
+    if unknown := [name for name in only if name not in HOSTS]:
+        sys.exit(f"no such host: {unknown}; there are {list(HOSTS)}")
     chosen = [name for name in HOSTS if not only or name in only]
-    runs = [Run(name, hosts[name], root, node, packages, program, server.origin) for name in chosen]
+    runs = [Run(name, hosts[name], root, node, pathlib.Path(packages), program, server.origin) for name in chosen]
     server.scripts.update({run.key: run.script for run in runs})
     passed = failed = 0
     with concurrent.futures.ThreadPoolExecutor(len(runs)) as pool:
         for run, steps in zip(runs, pool.map(judged, runs)):
             for step, wrong in steps.items():
-                expected = EXPECTED_FAILURES.get((run.name, step))
+                expected, seconds = EXPECTED_FAILURES.get((run.name, step), (None, 0))
+                if SECONDS < seconds:
+                    expected = None
                 if expected and not wrong:
                     wrong = f"passes, although EXPECTED_FAILURES says: {expected}. Remove the entry"
                 elif expected:
@@ -221,7 +245,8 @@ def main(node, modules, program, *only):
                     passed += 1
                     continue
                 passed, failed = passed + (not wrong), failed + bool(wrong)
-                print(f"FAILED: {run.name}: {step}: {wrong}" if wrong else f"ok: {run.name}: {step}", file=sys.stderr)
+                how = f" not possible: {run.host.NO_APPROVALS}" if run.host.NO_APPROVALS and step in ("approves", "denies") else ""
+                print(f"FAILED: {run.name}: {step}: {wrong}" if wrong else f"ok: {run.name}: {step}{how}", file=sys.stderr)
             print(f"{run.name} took {getattr(run, 'took', 0):.1f} s", file=sys.stderr)
     if os.environ.get("OPENOXIDE_HOST_KEEP"):
         print(f"kept: {root}", file=sys.stderr)

@@ -5,7 +5,7 @@ import re
 from model import MARK, Call, Say
 
 TOOLS = ("openoxide", "openoxide-reply", "openoxide-query")
-TASK_FILE, DONE = "made-by-the-task", "all steps are done"
+TASK_FILE, DONE, LONG_OVER = "made-by-the-task", "all steps are done", "the long turn is over"
 # A command that outlives any test, and that no other program runs.
 SLEEP = "sleep 86399"
 
@@ -27,8 +27,7 @@ class HostScript:
         self.discover, self.through, self.seen, self.tools = discover, through, {}, {}
 
     def __call__(self, asked):
-        steps = self.long_steps if asked_for(asked.prompts[-1]) == ["steps"] else self.killed_steps
-        return steps(asked)
+        return {"steps": self.all_steps, "asks": self.asked_steps, "killed": self.killed_steps}[asked_for(asked.prompts[-1])[0]](asked)
 
     def names(self, offered):
         """The tools of OpenOxide as this host names them."""
@@ -53,7 +52,7 @@ class HostScript:
         name = self.tools.get(tool, tool)
         return Call(self.through, {"name": name, "arguments": arguments}) if self.through else Call(name, arguments)
 
-    def long_steps(self, asked):
+    def all_steps(self, asked):
         yield from self.find_tools(asked)
         if len(self.tools) < len(TOOLS):
             yield Say(f"not all tools are there: {sorted(asked.tools)}")
@@ -61,14 +60,19 @@ class HostScript:
         said = self.seen["task"] = yield self.call("openoxide", prompt=prompt("task"))
         thread = thread_of(said)
         self.seen["reply"] = yield self.call("openoxide-reply", thread_id=thread, prompt=prompt("recall"))
-        for step in ("approves", "denies"):
-            self.seen[step] = yield self.call("openoxide", prompt=prompt(f"leave {step}"))
+        self.seen["unasked"] = yield self.call("openoxide", prompt=prompt("leave unasked"))
         calls = []
         self.seen["long"] = calls
         calls.append((yield self.call("openoxide", prompt=prompt("long"))))
-        # What any model does that reads the answer: wait for a turn that is said to be running.
-        while is_running(calls[-1]) and thread_of(calls[-1]) and len(calls) < 20:
+        # What any model does that reads the answer: it waits for a turn that is not over.
+        while LONG_OVER not in calls[-1] and thread_of(calls[-1]) and len(calls) < 10:
             calls.append((yield self.call("openoxide-reply", thread_id=thread_of(calls[-1]))))
+        yield Say(DONE)
+
+    def asked_steps(self, asked):
+        yield from self.find_tools(asked)
+        for step in ("approves", "denies"):
+            self.seen[step] = yield self.call("openoxide", prompt=prompt(f"leave {step}"))
         yield Say(DONE)
 
     def killed_steps(self, asked):
@@ -87,7 +91,7 @@ def agent(asked):
         said = yield run(f"touch {names[0]}", sandbox_permissions="require_escalated", justification="The test asks for it.")
         yield Say(f"the command was answered: {said}")
     elif what == "long":
-        yield Say("the long turn is over", LONG["seconds"])
+        yield Say(LONG_OVER, LONG["seconds"])
     elif what == "sleep":
         yield run(SLEEP, yield_time_ms=3600_000)
         yield Say("slept")
@@ -109,6 +113,3 @@ def thread_of(text):
     found = re.search(r"thread_?id\W{1,6}([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", text, re.IGNORECASE)
     return found and found[1]
 
-
-def is_running(text):
-    return bool(re.search(r'status\W{1,6}running|\bstill running|is not finished', text, re.IGNORECASE))

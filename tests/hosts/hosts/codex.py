@@ -1,14 +1,21 @@
-"""Codex, `codex exec`: OpenAI Responses, 2025-06-18, results as structured content only."""
+"""Codex, `codex exec`: OpenAI Responses, 2025-06-18, results as structured content only.
+
+`exec` answers questions with `decline` at once. Its app-server, which its terminal and the IDE extensions talk to, hands
+them on to a person, whom `codex_front_end.py` stands for.
+"""
 
 import json
+import pathlib
+import sys
 
 PROGRAM = "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"
-# `exec` has nobody to ask: it answers `decline` at once.
-APPROVALS = {"approves": ("declined", False), "denies": ("declined", False)}
+FRONT_END = pathlib.Path(__file__).resolve().parent.parent / "codex_front_end.py"
+UNASKED = "declined"
+NO_APPROVALS = None
 LONG = "one call"
 
 
-def start(run, prompt):
+def configure(run):
     def text(value):
         return json.dumps(value)
     environment = ", ".join(f"{name} = {text(value)}" for name, value in run.server_env.items())
@@ -28,4 +35,13 @@ args = {text(run.arguments)}
 env = {{ {environment} }}
 default_tools_approval_mode = "approve"
 """)
+
+
+def start(run, prompt):
+    configure(run)
     return [run.program(PROGRAM), "exec", "--skip-git-repo-check", prompt], {"SCRIPTED_KEY": run.key}
+
+
+def ask(run, prompt):
+    configure(run)
+    return [sys.executable, str(FRONT_END), run.program(PROGRAM), prompt], {"SCRIPTED_KEY": run.key}

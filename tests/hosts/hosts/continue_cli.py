@@ -1,7 +1,8 @@
 """Continue CLI, `cn -p`: Chat Completions, no progress token, gives a call up after 60 s."""
 
 PROGRAM = "@continuedev/cli/dist/cn.js"
-APPROVALS = {"approves": ("nobody who can be asked", False), "denies": ("nobody who can be asked", False)}
+UNASKED = "nobody who can be asked"
+NO_APPROVALS = "it declares no elicitation"
 LONG = "running"
 
 

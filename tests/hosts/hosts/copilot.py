@@ -2,7 +2,8 @@
 
 PROGRAM = "@github/copilot-linux-x64/copilot"
 # `-p` answers `decline` at once.
-APPROVALS = {"approves": ("declined", False), "denies": ("declined", False)}
+UNASKED = "declined"
+NO_APPROVALS = "`-p` declares elicitation and answers `decline` at once; only its terminal asks a person"
 LONG = "one call"
 
 

@@ -1,7 +1,8 @@
 """Gemini CLI, `gemini -p --yolo`: Gemini's API, results as text only."""
 
 PROGRAM = "@google/gemini-cli/bundle/gemini.js"
-APPROVALS = {"approves": ("nobody who can be asked", False), "denies": ("nobody who can be asked", False)}
+UNASKED = "nobody who can be asked"
+NO_APPROVALS = "it declares no elicitation"
 LONG = "one call"
 
 

@@ -2,7 +2,8 @@
 
 PROGRAM = "opencode-linux-x64-baseline/bin/opencode"
 # It declares no elicitation.
-APPROVALS = {"approves": ("nobody who can be asked", False), "denies": ("nobody who can be asked", False)}
+UNASKED = "nobody who can be asked"
+NO_APPROVALS = "it declares no elicitation"
 LONG = "one call"
 
 

@@ -5,7 +5,8 @@ from model import Call
 PROGRAM = "@qwen-code/qwen-code/cli-entry.js"
 DISCOVER = Call("tool_search", {"query": "openoxide"})
 THROUGH = "tool_call"
-APPROVALS = {"approves": ("nobody who can be asked", False), "denies": ("nobody who can be asked", False)}
+UNASKED = "nobody who can be asked"
+NO_APPROVALS = "it declares no elicitation"
 LONG = "one call"
 
 
