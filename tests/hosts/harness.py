@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from expected_failures import EXPECTED_FAILURES
 from model import ModelServer
 
 HERE = pathlib.Path(__file__).resolve().parent
+PAGE = HERE.parent.parent / "docs/hosts.md"
 HOSTS = ("claude_code", "codex", "opencode", "gemini", "qwen", "copilot", "cline", "continue_cli")
 STEPS = ("lists", "task", "reply", "unasked", "long", "ends", "leaves nothing", "approves", "denies", "killed")
 SECONDS = float(os.environ.get("OPENOXIDE_HOST_SECONDS") or 90)
@@ -43,29 +45,50 @@ class Run:
             directory.mkdir(parents=True)
         subprocess.run(["git", "init", "--quiet", str(self.work)], check=True)
         self.key = f"scripted-{name}"
-        settings = {"model": "scripted", "model_provider": "scripted", "model_providers.scripted.base_url": origin + "/v1",
-                    "model_providers.scripted.wire_api": "chat"}
-        words = [word for key, value in settings.items() for word in ("-c", f"{key}={json.dumps(value)}")]
-        self.command, self.arguments = str(program), ["mcp-server", *words]
-        # Many hosts give a server only a few of their variables, so that its configuration carries these.
-        self.server_env = {"OPENOXIDE_HOME": str(self.base / "openoxide")}
+        # Found by name, as the page for people has it, and with no variable: many hosts hand on only a few of theirs.
+        self.bin = self.base / "bin"
+        self.bin.mkdir()
+        (self.bin / "openoxide").symlink_to(program)
+        config = {"model": "scripted", "model_provider": "scripted", "model_providers.scripted.base_url": origin + "/v1",
+                  "model_providers.scripted.wire_api": "chat"}
+        self.write(".openoxide/config.toml", "".join(f"{key} = {json.dumps(value)}\n" for key, value in config.items()))
+        (self.home / ".openoxide").chmod(0o700)
         self.script = scripts.HostScript(getattr(host, "DISCOVER", None), getattr(host, "THROUGH", None))
 
     def write(self, path, value):
-        """A file of the host's configuration below its home."""
+        """A file of the host's configuration below its home, the same for all its runs: what the host adds to it stays."""
         file = self.home / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(value if isinstance(value, str) else json.dumps(value, indent=2))
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(value if isinstance(value, str) else json.dumps(value, indent=2))
         return str(file)
 
     def program(self, path):
-        return str(self.modules / path)
+        """What starts a program of the packages: Node itself for a script."""
+        path = str(self.modules / path)
+        return [self.node, path] if path.endswith(".js") else [path]
+
+    def block(self):
+        """What the page for people says: the first block below the host's heading."""
+        section = re.search(rf"^## {re.escape(self.host.TITLE)}\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.DOTALL | re.MULTILINE)[1]
+        return re.search(r"^```\w+\n(.*?)^```", section, re.DOTALL | re.MULTILINE)[1]
+
+    def type_block(self, name, env):
+        """Types the block into a shell that finds the host by this name; once for all runs of the host."""
+        if (self.bin / name).exists():
+            return
+        (self.bin / name).write_text(f"#!/bin/sh\nexec {shlex.join(self.program(self.host.PROGRAM))} \"$@\"\n")
+        (self.bin / name).chmod(0o755)
+        done = subprocess.run(["sh", "-ec", self.block()], cwd=self.work, env=self.environment(env), stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=PATIENCE)
+        if done.returncode:
+            raise RuntimeError(f"the block of docs/hosts.md ended with {done.returncode}: {done.stdout[-400:]}{done.stderr[-400:]}")
 
     def environment(self, more):
         """Nothing of the caller's but where programs are; every request that is not for this machine is refused."""
         proxy = {name: self.origin for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")}
         own = {"HOME": str(self.home), "TMPDIR": str(self.base), "LANG": "C.UTF-8", "NO_PROXY": "127.0.0.1,localhost",
-               "no_proxy": "127.0.0.1,localhost", "PATH": os.path.dirname(self.node) + ":" + os.environ["PATH"],
+               "no_proxy": "127.0.0.1,localhost", "PATH": f"{self.bin}:{os.path.dirname(self.node)}:{os.environ['PATH']}",
                "XDG_CONFIG_HOME": str(self.home / ".config"), "XDG_DATA_HOME": str(self.home / ".local/share"),
                "XDG_CACHE_HOME": str(self.home / ".cache"), "XDG_STATE_HOME": str(self.home / ".local/state")}
         return {**own, **proxy, **more}
@@ -150,7 +173,7 @@ class Run:
 
     def of_product(self, words):
         """A host's own helpers that stay on are not ours: the server and its commands are."""
-        return self.command in words or scripts.SLEEP in words or "openoxide" in words.split(" ")[0]
+        return scripts.SLEEP in words or "openoxide" in words.partition(" ")[0].rpartition("/")[2]
 
     def judge(self):
         seen = self.script.seen
@@ -185,7 +208,7 @@ class Run:
                     return f"the command never ran; the host ended with {process.returncode} and said {log.read()[-1500:]!r}"
                 time.sleep(0.1)
             # A host may be several processes; those above the server are what a person kills.
-            server = next(pid for pid, words in self.marked().items() if words.startswith(f"{self.command} mcp-server"))
+            server = min(pid for pid, words in self.marked().items() if words.split(" ")[1:2] == ["mcp-server"])
             for pid in parents(server, process.pid):
                 os.kill(pid, signal.SIGKILL)
             process.wait()
@@ -207,9 +230,11 @@ def judged(run):
     """Each step of the host once, also where the harness itself fails on it."""
     found = {}
     try:
-        found = dict(run.steps())
+        for step, wrong in run.steps():
+            found[step] = wrong
     except Exception as error:
-        found = {**found, **{step: f"not reached: {error!r}" for step in STEPS if step not in found}}
+        # Every step that was not reached is told as one, with the reason.
+        found = {**{step: f"not reached: {error!r}" for step in STEPS}, **found}
         run.clear()
     return {step: found.get(step, "not reached") for step in STEPS} | {step: "no such step" for step in found if step not in STEPS}
 

@@ -6,6 +6,7 @@ answers in the person's place, and is what approves and denies here.
 
 from model import Call
 
+TITLE = "Claude Code"
 PROGRAM = "@anthropic-ai/claude-code-linux-x64/claude"
 DISCOVER = Call("ToolSearch", {"query": "openoxide", "max_results": 5})
 UNASKED = "cancelled"
@@ -25,12 +26,10 @@ printf '{"hookSpecificOutput": {"hookEventName": "Elicitation", %s}}' "$answer"
 
 
 def start(run, prompt, *more):
-    config = run.write("mcp.json", {"mcpServers": {"openoxide": {
-        "command": run.command, "args": run.arguments, "env": run.server_env}}})
-    argv = [run.program(PROGRAM), "-p", prompt, "--model", "scripted", "--mcp-config", config, "--strict-mcp-config",
-            "--allowedTools", "mcp__openoxide", *more]
-    return argv, {"ANTHROPIC_BASE_URL": run.origin, "ANTHROPIC_API_KEY": run.key, "DISABLE_AUTOUPDATER": "1",
-                  "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+    env = {"ANTHROPIC_BASE_URL": run.origin, "ANTHROPIC_API_KEY": run.key, "DISABLE_AUTOUPDATER": "1",
+           "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+    run.type_block("claude", env)
+    return [*run.program(PROGRAM), "-p", prompt, "--model", "scripted", "--allowedTools", "mcp__openoxide", *more], env
 
 
 def ask(run, prompt):

@@ -1,5 +1,6 @@
 """Cline CLI: Chat Completions, no progress token, gives a call up after 60 s."""
 
+TITLE = "Cline CLI"
 PROGRAM = "@cline/cli-linux-x64/bin/cline"
 UNASKED = "nobody who can be asked"
 NO_APPROVALS = "it declares no elicitation"
@@ -7,10 +8,10 @@ LONG = "running"
 
 
 def start(run, prompt):
-    run.write(".cline/data/settings/cline_mcp_settings.json", {"mcpServers": {"openoxide": {
-        "transport": {"type": "stdio", "command": run.command, "args": run.arguments, "env": run.server_env}}}})
     run.write(".cline/data/settings/providers.json", {
         "version": 1, "lastUsedProvider": "openai-compatible", "modes": {},
         "providers": {"openai-compatible": {"updatedAt": "2026-11-01T00:00:00.000Z", "tokenSource": "manual", "settings": {
             "provider": "openai-compatible", "apiKey": run.key, "model": "scripted", "baseUrl": run.origin + "/v1"}}}})
-    return [run.program(PROGRAM), prompt], {"CLINE_TELEMETRY_DISABLED": "1", "CLINE_NO_AUTO_UPDATE": "1"}
+    env = {"CLINE_TELEMETRY_DISABLED": "1", "CLINE_NO_AUTO_UPDATE": "1"}
+    run.type_block("cline", env)
+    return [*run.program(PROGRAM), prompt], env

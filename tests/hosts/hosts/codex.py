@@ -8,6 +8,7 @@ import json
 import pathlib
 import sys
 
+TITLE = "Codex"
 PROGRAM = "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"
 FRONT_END = pathlib.Path(__file__).resolve().parent.parent / "codex_front_end.py"
 UNASKED = "declined"
@@ -18,7 +19,6 @@ LONG = "one call"
 def configure(run):
     def text(value):
         return json.dumps(value)
-    environment = ", ".join(f"{name} = {text(value)}" for name, value in run.server_env.items())
     run.write(".codex/config.toml", f"""\
 model = "scripted"
 model_provider = "scripted"
@@ -29,19 +29,14 @@ base_url = {text(run.origin + "/v1")}
 wire_api = "responses"
 env_key = "SCRIPTED_KEY"
 
-[mcp_servers.openoxide]
-command = {text(run.command)}
-args = {text(run.arguments)}
-env = {{ {environment} }}
-default_tools_approval_mode = "approve"
-""")
+{run.block()}""")
 
 
 def start(run, prompt):
     configure(run)
-    return [run.program(PROGRAM), "exec", "--skip-git-repo-check", prompt], {"SCRIPTED_KEY": run.key}
+    return [*run.program(PROGRAM), "exec", "--skip-git-repo-check", prompt], {"SCRIPTED_KEY": run.key}
 
 
 def ask(run, prompt):
     configure(run)
-    return [sys.executable, str(FRONT_END), run.program(PROGRAM), prompt], {"SCRIPTED_KEY": run.key}
+    return [sys.executable, str(FRONT_END), *run.program(PROGRAM), prompt], {"SCRIPTED_KEY": run.key}

@@ -1,5 +1,6 @@
 """Gemini CLI, `gemini -p --yolo`: Gemini's API, results as text only."""
 
+TITLE = "Gemini CLI"
 PROGRAM = "@google/gemini-cli/bundle/gemini.js"
 UNASKED = "nobody who can be asked"
 NO_APPROVALS = "it declares no elicitation"
@@ -10,8 +11,8 @@ def start(run, prompt):
     run.write(".gemini/settings.json", {
         "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
         "general": {"disableAutoUpdate": True, "enableAutoUpdate": False}, "privacy": {"usageStatisticsEnabled": False},
-        "telemetry": {"enabled": False}, "model": {"name": "gemini-2.5-flash"},
-        "mcpServers": {"openoxide": {"command": run.command, "args": run.arguments, "env": run.server_env}}})
-    return [run.node, run.program(PROGRAM), "-p", prompt, "--yolo"], {
-        "GEMINI_API_KEY": run.key, "GOOGLE_GEMINI_BASE_URL": run.origin, "GEMINI_CLI_TRUST_WORKSPACE": "true",
-        "GEMINI_CLI_NO_RELAUNCH": "true"}
+        "telemetry": {"enabled": False}, "model": {"name": "gemini-2.5-flash"}})
+    env = {"GEMINI_API_KEY": run.key, "GOOGLE_GEMINI_BASE_URL": run.origin, "GEMINI_CLI_TRUST_WORKSPACE": "true",
+           "GEMINI_CLI_NO_RELAUNCH": "true"}
+    run.type_block("gemini", env)
+    return [*run.program(PROGRAM), "-p", prompt, "--yolo"], env

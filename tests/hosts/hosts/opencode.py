@@ -1,5 +1,8 @@
 """OpenCode, `opencode run`: Chat Completions, 2025-11-25, results as text only."""
 
+import json
+
+TITLE = "OpenCode"
 PROGRAM = "opencode-linux-x64-baseline/bin/opencode"
 # It declares no elicitation.
 UNASKED = "nobody who can be asked"
@@ -13,6 +16,5 @@ def start(run, prompt):
         "permission": {"*": "allow"},
         "provider": {"scripted": {"npm": "@ai-sdk/openai-compatible", "name": "scripted", "models": {"scripted": {"name": "scripted"}},
                                   "options": {"baseURL": run.origin + "/v1", "apiKey": run.key}}},
-        "mcp": {"openoxide": {"type": "local", "command": [run.command, *run.arguments], "enabled": True,
-                              "environment": run.server_env}}})
-    return [run.program(PROGRAM), "run", prompt], {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+        **json.loads(run.block())})
+    return [*run.program(PROGRAM), "run", prompt], {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}

@@ -2,6 +2,7 @@
 
 from model import Call
 
+TITLE = "Qwen Code"
 PROGRAM = "@qwen-code/qwen-code/cli-entry.js"
 DISCOVER = Call("tool_search", {"query": "openoxide"})
 THROUGH = "tool_call"
@@ -13,7 +14,7 @@ LONG = "one call"
 def start(run, prompt):
     run.write(".qwen/settings.json", {
         "security": {"auth": {"selectedType": "openai"}}, "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
-        "privacy": {"usageStatisticsEnabled": False}, "telemetry": {"enabled": False}, "model": {"name": "scripted"},
-        "mcpServers": {"openoxide": {"command": run.command, "args": run.arguments, "env": run.server_env}}})
-    return [run.node, run.program(PROGRAM), "-p", prompt, "--yolo"], {
-        "OPENAI_API_KEY": run.key, "OPENAI_BASE_URL": run.origin + "/v1", "OPENAI_MODEL": "scripted"}
+        "privacy": {"usageStatisticsEnabled": False}, "telemetry": {"enabled": False}, "model": {"name": "scripted"}})
+    env = {"OPENAI_API_KEY": run.key, "OPENAI_BASE_URL": run.origin + "/v1", "OPENAI_MODEL": "scripted"}
+    run.type_block("qwen", env)
+    return [*run.program(PROGRAM), "-p", prompt, "--yolo"], env
