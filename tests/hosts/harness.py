@@ -1,6 +1,6 @@
 """Starts the hosts side by side against the real binary and judges each step of each.
 
-usage: harness.py NODE MODULES PROGRAM [HOST...]
+usage: harness.py NODE PACKAGES PROGRAM [HOST...]
 """
 
 import concurrent.futures
@@ -37,8 +37,8 @@ GONE_WITHIN = 10
 class Run:
     """One host: its directories, and what its configuration needs to know."""
 
-    def __init__(self, name, host, root, node, modules, program, origin):
-        self.name, self.host, self.node, self.modules, self.origin = name, host, node, modules, origin
+    def __init__(self, name, host, root, node, packages, program, origin):
+        self.name, self.host, self.node, self.packages, self.origin = name, host, node, packages, origin
         self.base = root / name
         self.home, self.work = self.base / "home", self.base / "work"
         for directory in (self.home, self.work):
@@ -65,7 +65,7 @@ class Run:
 
     def program(self, path):
         """What starts a program of the packages: Node itself for a script."""
-        path = str(self.modules / path)
+        path = str(self.packages / "node_modules" / path)
         return [self.node, path] if path.endswith(".js") else [path]
 
     def block(self):
