@@ -4,6 +4,7 @@ usage: harness.py NODE PACKAGES PROGRAM [HOST...]
 """
 
 import concurrent.futures
+import contextlib
 import importlib
 import json
 import os
@@ -24,7 +25,8 @@ from model import ModelServer
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent.parent / "docs/hosts.md"
 HOSTS = ("claude_code", "codex", "opencode", "gemini", "qwen", "copilot", "cline", "continue_cli")
-STEPS = ("lists", "task", "reply", "unasked", "long", "ends", "leaves nothing", "approves", "denies", "killed")
+APPROVALS = ("approves", "denies")
+STEPS = ("lists", "task", "reply", "unasked", "long", "ends", "leaves nothing", *APPROVALS, "killed")
 SECONDS = float(os.environ.get("OPENOXIDE_HOST_SECONDS") or 90)
 # A host starts, goes through its steps, and ends; on a busy machine it takes its time.
 PATIENCE = 120
@@ -44,7 +46,7 @@ class Run:
         for directory in (self.home, self.work):
             directory.mkdir(parents=True)
         subprocess.run(["git", "init", "--quiet", str(self.work)], check=True)
-        self.key = f"scripted-{name}"
+        self.key, self.took = f"scripted-{name}", 0.0
         # Found by name, as the page for people has it, and with no variable: many hosts hand on only a few of theirs.
         self.bin = self.base / "bin"
         self.bin.mkdir()
@@ -123,11 +125,7 @@ class Run:
         return left
 
     def clear(self):
-        for pid in self.marked():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        kill(self.marked())
 
     def finish(self, how, what):
         """A run of the host to its end: its status, and what it said."""
@@ -161,8 +159,10 @@ class Run:
     def approvals(self):
         """A person, or what stands for one, approves the one question and denies the other."""
         if self.host.NO_APPROVALS:
-            yield "approves", None
-            yield "denies", None
+            # That it cannot be asked is what the server says of it; a version that can is driven to answer.
+            told = scripts.NOBODY in self.script.seen.get("unasked", "")
+            for step in APPROVALS:
+                yield step, None if told else "the server did not say that nobody can be asked: write how this host answers"
             return
         status, output = self.finish(self.host.ask, "asks")
         for step, words, happens in (("approves", "exit code: 0", True), ("denies", "declined", False)):
@@ -209,11 +209,16 @@ class Run:
                 time.sleep(0.1)
             # A host may be several processes; those above the server are what a person kills.
             server = min(pid for pid, words in self.marked().items() if words.split(" ")[1:2] == ["mcp-server"])
-            for pid in parents(server, process.pid):
-                os.kill(pid, signal.SIGKILL)
+            kill(parents(server, process.pid))
             process.wait()
         left = self.until_gone(self.of_product)
         return f"left {left}" if left else None
+
+
+def kill(pids):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def parents(pid, last):
@@ -239,40 +244,57 @@ def judged(run):
     return {step: found.get(step, "not reached") for step in STEPS} | {step: "no such step" for step in found if step not in STEPS}
 
 
-def main(node, packages, program, *only):
-    scripts.LONG["seconds"] = SECONDS
-    hosts = {name: importlib.import_module(f"hosts.{name}") for name in HOSTS}
+def verdict(run, step, wrong):
+    """(whether it is as it should be, the line to print)."""
+    expected = EXPECTED_FAILURES.get((run.name, step))
+    if expected and SECONDS >= expected.seconds:
+        if wrong and expected.words in wrong:
+            return True, f"{step} fails as expected: {expected.reason}: {wrong[:300]}"
+        return False, f"{step}: EXPECTED_FAILURES says {expected.reason!r}, but it says {wrong or 'passed'!r}. Remove the entry"
+    if wrong:
+        return False, f"{step}: {wrong}"
+    return True, f"{step} not possible: {run.host.NO_APPROVALS}" if run.host.NO_APPROVALS and step in APPROVALS else step
+
+
+def report(runs):
+    """Prints a line for each step of each host, in the order of the table: how many were right, and how many not."""
+    counts = [0, 0]
+    with concurrent.futures.ThreadPoolExecutor(len(runs)) as pool:
+        try:
+            for run, steps in zip(runs, pool.map(judged, runs)):
+                for step, wrong in steps.items():
+                    good, line = verdict(run, step, wrong)
+                    counts[not good] += 1
+                    print(f"{'ok' if good else 'FAILED'}: {run.name}: {line}", file=sys.stderr, flush=True)
+                print(f"{run.name} took {run.took:.1f} s to its end", file=sys.stderr, flush=True)
+        except BaseException:
+            # The pool waits for its threads, and these for the hosts.
+            for run in runs:
+                run.clear()
+            raise
+    return counts
+
+
+def check_tables(hosts, only):
     there = {file.stem for file in (HERE / "hosts").glob("*.py")} - {"__init__"}
-    if there != set(HOSTS):
-        sys.exit(f"the table has {sorted(HOSTS)}, the directory {sorted(there)}")
-    stale = [pair for pair in EXPECTED_FAILURES if pair[0] not in HOSTS or pair[1] not in STEPS]
-    if stale:
+    if there != set(hosts):
+        sys.exit(f"the table has {sorted(hosts)}, the directory {sorted(there)}")
+    if stale := [pair for pair in EXPECTED_FAILURES if pair[0] not in hosts or pair[1] not in STEPS]:
         sys.exit(f"EXPECTED_FAILURES names what is not tested: {stale}")
-    root = pathlib.Path(tempfile.mkdtemp(prefix="openoxide-hosts-")).resolve()
+    if unknown := [name for name in only if name not in hosts]:
+        sys.exit(f"no such host: {unknown}; there are {list(hosts)}")
+
+
+def main(node, packages, program, *only):
+    hosts = {name: importlib.import_module(f"hosts.{name}") for name in HOSTS}
+    check_tables(hosts, only)
+    scripts.LONG["seconds"] = SECONDS
     log = open(os.environ["OPENOXIDE_HOST_LOG"], "w") if os.environ.get("OPENOXIDE_HOST_LOG") else None
     server = ModelServer({"": scripts.agent}, log)
-    if unknown := [name for name in only if name not in HOSTS]:
-        sys.exit(f"no such host: {unknown}; there are {list(HOSTS)}")
-    chosen = [name for name in HOSTS if not only or name in only]
-    runs = [Run(name, hosts[name], root, node, pathlib.Path(packages), program, server.origin) for name in chosen]
+    root = pathlib.Path(tempfile.mkdtemp(prefix="openoxide-hosts-")).resolve()
+    runs = [Run(name, hosts[name], root, node, pathlib.Path(packages), program, server.origin) for name in only or HOSTS]
     server.scripts.update({run.key: run.script for run in runs})
-    passed = failed = 0
-    with concurrent.futures.ThreadPoolExecutor(len(runs)) as pool:
-        for run, steps in zip(runs, pool.map(judged, runs)):
-            for step, wrong in steps.items():
-                expected, seconds = EXPECTED_FAILURES.get((run.name, step), (None, 0))
-                if SECONDS < seconds:
-                    expected = None
-                if expected and not wrong:
-                    wrong = f"passes, although EXPECTED_FAILURES says: {expected}. Remove the entry"
-                elif expected:
-                    print(f"ok: {run.name}: {step} fails as expected: {expected}: {wrong[:300]}", file=sys.stderr)
-                    passed += 1
-                    continue
-                passed, failed = passed + (not wrong), failed + bool(wrong)
-                how = f" not possible: {run.host.NO_APPROVALS}" if run.host.NO_APPROVALS and step in ("approves", "denies") else ""
-                print(f"FAILED: {run.name}: {step}: {wrong}" if wrong else f"ok: {run.name}: {step}{how}", file=sys.stderr)
-            print(f"{run.name} took {getattr(run, 'took', 0):.1f} s", file=sys.stderr)
+    passed, failed = report(runs)
     if os.environ.get("OPENOXIDE_HOST_KEEP"):
         print(f"kept: {root}", file=sys.stderr)
     else:

@@ -6,6 +6,8 @@ from model import MARK, Call, Say
 
 TOOLS = ("openoxide", "openoxide-reply", "openoxide-query")
 TASK_FILE, DONE, LONG_OVER = "made-by-the-task", "all steps are done", "the long turn is over"
+# What the server says to its agent where a host declares no elicitation.
+NOBODY = "there is nobody who can be asked"
 # A command that outlives any test, and that no other program runs.
 SLEEP = "sleep 86399"
 

@@ -1,8 +1,10 @@
 """Cline CLI: Chat Completions, no progress token, gives a call up after 60 s."""
 
+from scripts import NOBODY
+
 TITLE = "Cline CLI"
 PROGRAM = "@cline/cli-linux-x64/bin/cline"
-UNASKED = "nobody who can be asked"
+UNASKED = NOBODY
 NO_APPROVALS = "it declares no elicitation"
 LONG = "running"
 

@@ -2,9 +2,11 @@
 
 import json
 
+from scripts import NOBODY
+
 TITLE = "Continue CLI"
 PROGRAM = "@continuedev/cli/dist/cn.js"
-UNASKED = "nobody who can be asked"
+UNASKED = NOBODY
 NO_APPROVALS = "it declares no elicitation"
 LONG = "running"
 

@@ -1,8 +1,10 @@
 """Gemini CLI, `gemini -p --yolo`: Gemini's API, results as text only."""
 
+from scripts import NOBODY
+
 TITLE = "Gemini CLI"
 PROGRAM = "@google/gemini-cli/bundle/gemini.js"
-UNASKED = "nobody who can be asked"
+UNASKED = NOBODY
 NO_APPROVALS = "it declares no elicitation"
 LONG = "one call"
 

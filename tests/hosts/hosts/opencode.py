@@ -2,10 +2,11 @@
 
 import json
 
+from scripts import NOBODY
+
 TITLE = "OpenCode"
 PROGRAM = "opencode-linux-x64-baseline/bin/opencode"
-# It declares no elicitation.
-UNASKED = "nobody who can be asked"
+UNASKED = NOBODY
 NO_APPROVALS = "it declares no elicitation"
 LONG = "one call"
 

@@ -1,12 +1,13 @@
 """Qwen Code, `qwen -p --yolo`: Chat Completions; its model finds the tools by a search."""
 
 from model import Call
+from scripts import NOBODY
 
 TITLE = "Qwen Code"
 PROGRAM = "@qwen-code/qwen-code/cli-entry.js"
 DISCOVER = Call("tool_search", {"query": "openoxide"})
 THROUGH = "tool_call"
-UNASKED = "nobody who can be asked"
+UNASKED = NOBODY
 NO_APPROVALS = "it declares no elicitation"
 LONG = "one call"
 
