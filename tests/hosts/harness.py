@@ -193,7 +193,8 @@ class Run:
         in_time = len(calls) == 1 if self.host.LONG == "one call" or SECONDS < ANSWERED_AFTER else (
             len(calls) > 1 and re.search("running|not finished", calls[0]))
         good = scripts.LONG_OVER in calls[-1] and in_time
-        yield "long", None if good else f"expected {self.host.LONG!r}; of {len(calls)} calls the last gave {calls[-1][:800]!r}"
+        yield "long", None if good else (
+            f"expected {self.host.LONG!r}; {len(calls)} calls, which gave {[said[:200] + ' ... ' + said[-600:] for said in calls]}")
 
     def killed(self):
         """The host ends by SIGKILL in the middle of a turn that runs a command: no time to tell anybody."""
