@@ -23,10 +23,10 @@ def asked_for(text):
 class HostScript:
     """The host's model. Keeps the output of each step; what it means is judged when the host has ended."""
 
-    def __init__(self, discover=None, through=None):
-        """`discover`: of a host that hides tools until its model looks for them, the call that does. `through`: the tool that calls
+    def __init__(self, seconds, discover=None, through=None):
+        """`seconds`: how long the long turn takes. `discover`: of a host that hides tools until its model looks for them, the call that does. `through`: the tool that calls
         them, where they stay hidden."""
-        self.discover, self.through, self.seen, self.tools = discover, through, {}, {}
+        self.seconds, self.discover, self.through, self.seen, self.tools = seconds, discover, through, {}, {}
 
     def __call__(self, asked):
         return {"steps": self.all_steps, "asks": self.asked_steps, "killed": self.killed_steps}[asked_for(asked.prompts[-1])[0]](asked)
@@ -65,7 +65,7 @@ class HostScript:
         self.seen["unasked"] = yield self.call("openoxide", prompt=prompt("leave unasked"))
         calls = []
         self.seen["long"] = calls
-        calls.append((yield self.call("openoxide", prompt=prompt("long"))))
+        calls.append((yield self.call("openoxide", prompt=prompt(f"long {self.seconds}"))))
         # What any model does that reads the answer: it waits for a turn that is not over.
         while LONG_OVER not in calls[-1] and thread_of(calls[-1]) and len(calls) < 10:
             calls.append((yield self.call("openoxide-reply", thread_id=thread_of(calls[-1]))))
@@ -93,7 +93,7 @@ def agent(asked):
         said = yield run(f"touch {names[0]}", sandbox_permissions="require_escalated", justification="The test asks for it.")
         yield Say(f"the command was answered: {said}")
     elif what == "long":
-        yield Say(LONG_OVER, LONG["seconds"])
+        yield Say(LONG_OVER, float(names[0]))
     elif what == "sleep":
         yield run(SLEEP, yield_time_ms=3600_000)
         yield Say("slept")
@@ -101,9 +101,6 @@ def agent(asked):
         yield Say("before this I was asked: " + ", ".join(asked_for(earlier)[0] for earlier in asked.prompts[:-1]))
     else:
         yield Say(f"unknown prompt {asked.prompts[-1]!r}")
-
-
-LONG = {"seconds": 90.0}
 
 
 def run(command, **more):

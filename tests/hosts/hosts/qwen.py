@@ -10,6 +10,8 @@ THROUGH = "tool_call"
 UNASKED = NOBODY
 NO_APPROVALS = "it declares no elicitation"
 LONG = "one call"
+# Its check of servers (every 30 s, three times, then 5 s) takes a connected one for lost, ends it and starts another.
+LONGEST = 75, "it ends and restarts each server 95 s after its start, and the turn ends with it"
 
 
 def start(run, prompt):
