@@ -15,6 +15,9 @@ use tokio::sync::watch;
 use openoxide_rpc::listeners::Accepted;
 use openoxide_rpc::{Charge, Outgoing, Reader, Taken, lock};
 
+/// How long a client that has lost a stream waits before it asks for the rest.
+const RECONNECT: Duration = Duration::from_secs(1);
+
 /// How long an answer may take and still come as plain JSON.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// A comment is sent after this time without an event, so that nobody between takes the stream for dead.
@@ -332,7 +335,9 @@ pub(super) fn event_stream(sending: Sending) -> Response {
 async fn next_frame(sending: &mut Sending) -> Option<VecDeque<Bytes>> {
     let Sending { events, from, numbered, primed, until, on_stop, .. } = sending;
     if std::mem::take(primed) {
-        return Some([Bytes::from(format!("id: {}-{from}\ndata:\n\n", events.name()))].into());
+        // With how long a client that loses the stream waits before it comes back.
+        let retry = RECONNECT.as_millis();
+        return Some([Bytes::from(format!("retry: {retry}\nid: {}-{from}\ndata:\n\n", events.name()))].into());
     }
     let replaced = async {
         match until {
