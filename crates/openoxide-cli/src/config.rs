@@ -3,6 +3,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "the command line is where the environment is read")]
 
+#[cfg(test)]
+mod asked;
 pub(crate) mod auth;
 pub(crate) mod ceiling;
 pub(crate) mod home;

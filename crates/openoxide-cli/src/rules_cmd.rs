@@ -46,10 +46,8 @@ struct TestArgs {
 
 /// An approval policy by its name.
 pub(crate) fn parse_policy(text: &str) -> Result<ApprovalPolicy, String> {
-    use ApprovalPolicy::{Never, OnFailure, OnRequest, Untrusted};
-    let policies = [Untrusted, OnRequest, OnFailure, Never];
-    let names = policies.map(ApprovalPolicy::as_str).join(", ");
-    policies.into_iter().find(|policy| policy.as_str() == text).ok_or_else(|| format!("allowed: {names}"))
+    let names = ApprovalPolicy::ALL.map(ApprovalPolicy::as_str).join(", ");
+    ApprovalPolicy::ALL.into_iter().find(|policy| policy.as_str() == text).ok_or_else(|| format!("allowed: {names}"))
 }
 
 /// Judges and prints.

@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 /// Every key, dotted; `*` stands for one name of the user's, and a last `**` for whatever follows.
-pub(crate) const KNOWN: [&str; 71] = [
+pub(crate) const KNOWN: &[&str] = &[
     "approval_policy",
     "compact_prompt",
     "history.max_age_days",
@@ -70,6 +70,7 @@ pub(crate) const KNOWN: [&str; 71] = [
     "sandbox_workspace_write.exclude_slash_tmp",
     "sandbox_workspace_write.exclude_tmpdir_env_var",
     "sandbox_workspace_write.network_access",
+    "sandbox_workspace_write.private_tmp",
     "sandbox_workspace_write.writable_roots",
     "shell_environment_policy.exclude",
     "shell_environment_policy.inherit",
@@ -135,7 +136,7 @@ enum Known {
 
 fn known(path: &[&str]) -> Known {
     let mut is_above = false;
-    for pattern in KNOWN {
+    for pattern in KNOWN.iter().copied() {
         // A profile holds any key of the top.
         if let ["profiles", _, inner @ ..] = path {
             return if inner.is_empty() { Known::Above } else { known(inner) };
@@ -154,7 +155,7 @@ fn known(path: &[&str]) -> Known {
 /// The known key that looks most like one.
 pub(crate) fn nearest(key: &str) -> &'static str {
     let distance = |known: &&str| strsim::damerau_levenshtein(known, key);
-    KNOWN.into_iter().min_by_key(distance).unwrap_or("model")
+    KNOWN.iter().copied().min_by_key(distance).unwrap_or("model")
 }
 
 /// Line and column of a byte, both from 1.
@@ -181,6 +182,16 @@ mod tests {
                 ("profiles.p.sandbox_mod".to_owned(), "profiles.*.**", 7, 1),
             ]
         );
+    }
+
+    #[test]
+    fn the_list_has_what_is_read_and_nothing_else() {
+        let mut read = super::super::asked::keys::<crate::config::Config>();
+        // The layers read these and hand them on to nobody.
+        read.extend(["profile", "profiles.*.**", "projects.*.trust_level"].map(str::to_owned));
+        let unlisted: Vec<&String> = read.iter().filter(|key| !KNOWN.contains(&key.as_str())).collect();
+        let unread: Vec<&&str> = KNOWN.iter().filter(|key| !read.iter().any(|read| read == **key)).collect();
+        assert!(unlisted.is_empty() && unread.is_empty(), "not in KNOWN: {unlisted:?}; read by nothing: {unread:?}");
     }
 
     #[test]

@@ -11,10 +11,6 @@ use crate::{ApprovalPolicy, CoreError, ThreadConfig};
 /// All modes, the strictest first.
 const MODES: [SandboxMode; 3] = [SandboxMode::ReadOnly, SandboxMode::WorkspaceWrite, SandboxMode::DangerFullAccess];
 
-/// All policies, the strictest first.
-const POLICIES: [ApprovalPolicy; 4] =
-    [ApprovalPolicy::Untrusted, ApprovalPolicy::OnRequest, ApprovalPolicy::OnFailure, ApprovalPolicy::Never];
-
 /// What may be asked for. Several sources can narrow it, and each only narrows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ceiling {
@@ -51,7 +47,7 @@ impl Default for Ceiling {
     fn default() -> Self {
         Self {
             sandboxes: Narrowed::all(&MODES),
-            policies: Narrowed::all(&POLICIES),
+            policies: Narrowed::all(&ApprovalPolicy::ALL),
             roots: None,
             no_host_network: None,
         }
@@ -76,7 +72,7 @@ impl Ceiling {
 
     /// Leaves policies up to this one, where one that asks less is more.
     pub fn limit_policy(&mut self, most: ApprovalPolicy, by: &str) {
-        self.policies.narrow(up_to(&POLICIES, most), by);
+        self.policies.narrow(up_to(&ApprovalPolicy::ALL, most), by);
     }
 
     /// Leaves directories that lie below one of these.
@@ -175,7 +171,7 @@ impl Ceiling {
     /// The default, or the most that is allowed where that is less.
     #[must_use]
     pub fn lowered_policy(&self, default: ApprovalPolicy) -> ApprovalPolicy {
-        lowered(&POLICIES, &self.policies.left, default)
+        lowered(&ApprovalPolicy::ALL, &self.policies.left, default)
     }
 
     /// Refuses what goes beyond. A thread that only reads in a read-only sandbox asks for nothing but its directory.

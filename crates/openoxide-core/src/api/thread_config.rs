@@ -69,6 +69,9 @@ pub enum ApprovalPolicy {
 }
 
 impl ApprovalPolicy {
+    /// All, the strictest first. The length is that of the enum as long as `Never` is its last.
+    pub const ALL: [Self; Self::Never as usize + 1] = [Self::Untrusted, Self::OnRequest, Self::OnFailure, Self::Never];
+
     /// The word used in configuration and arguments.
     pub fn as_str(self) -> &'static str {
         match self {

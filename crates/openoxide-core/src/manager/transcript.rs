@@ -135,7 +135,13 @@ impl Transcript {
                 let tokens = usage.input_tokens + usage.output_tokens;
                 self.entries.push(TranscriptEntry::End { turn: turn_id.to_string(), status, diff, tokens });
             }
-            RolloutItem::EventMsg(_) => {}
+            // The turn's end has what these say of its files.
+            RolloutItem::EventMsg(
+                EventRecord::Remembered { .. }
+                | EventRecord::Checkpoint { .. }
+                | EventRecord::Changes { .. }
+                | EventRecord::Patched { .. },
+            ) => {}
         }
     }
 

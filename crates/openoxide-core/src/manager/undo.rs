@@ -120,7 +120,9 @@ fn changes_of(lines: &[RolloutLine], turn: Option<TurnId>) -> Option<(TurnId, Ve
                     _ => patched = Some((*turn_id, vec![files.clone()])),
                 }
             }
-            _ => {}
+            // Of another turn, or of one whose `Changes` say it all.
+            EventRecord::Changes { .. } | EventRecord::TurnEnded { .. } | EventRecord::Patched { .. } => {}
+            EventRecord::ApprovalDecided { .. } | EventRecord::Remembered { .. } | EventRecord::Checkpoint { .. } => {}
         }
     }
     None

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Every tool, in the order in which models are told of them: fixed, so that a provider's cache holds.
-const TOOLS: [&dyn Tool; 9] = [
+const TOOLS: &[&dyn Tool] = &[
     &exec_command::Tool,
     &write_stdin::Tool,
     &apply_patch::Tool,
@@ -30,7 +30,7 @@ pub(crate) struct Toolbox {
 
 impl Toolbox {
     fn new(access: ToolAccess, sees: bool) -> Self {
-        let tools = TOOLS.into_iter().filter(|tool| tool.access() <= access && (sees || !tool.gives_pictures()));
+        let tools = TOOLS.iter().copied().filter(|tool| tool.access() <= access && (sees || !tool.gives_pictures()));
         let tools: Vec<_> = tools.map(|tool| (tool, tool.spec())).collect();
         Self { specs: tools.iter().map(|(_, spec)| spec.clone()).collect(), tools }
     }

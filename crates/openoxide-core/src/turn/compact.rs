@@ -150,13 +150,12 @@ pub(crate) fn estimate(history: &[Arc<HistoryItem>]) -> u64 {
 /// About how many bytes an item takes in memory.
 pub(crate) fn bytes_of(item: &HistoryItem) -> usize {
     let held = match item {
-        HistoryItem::Message { text, .. } => text.len(),
+        HistoryItem::Message { text, .. } | HistoryItem::Note { text } => text.len(),
         HistoryItem::FunctionCall { arguments: text, .. }
         | HistoryItem::CustomToolCall { input: text, .. }
         | HistoryItem::ToolOutput { output: text, .. } => text.len(),
         HistoryItem::Reasoning { summary, raw } => summary.len() + raw.to_string().len(),
         HistoryItem::Image { data, .. } => data.len(),
-        _ => 0,
     };
     held + size_of::<HistoryItem>()
 }
@@ -184,6 +183,12 @@ mod tests {
             texts.push(text.as_str());
         }
         texts
+    }
+
+    #[test]
+    fn a_note_takes_as_much_memory_as_a_message_of_its_length() {
+        let note = HistoryItem::Note { text: "n".repeat(1000) };
+        assert_eq!(bytes_of(&note), bytes_of(&message(Role::User, &"m".repeat(1000))));
     }
 
     #[test]

@@ -23,8 +23,9 @@ pub enum SandboxChoice {
 }
 
 impl SandboxChoice {
-    /// All, the strictest first.
-    pub const ALL: [Self; 3] = [Self::ReadOnly, Self::WorkspaceWrite, Self::DangerFullAccess];
+    /// All, the strictest first. The length is that of the enum as long as `DangerFullAccess` is its last.
+    pub const ALL: [Self; Self::DangerFullAccess as usize + 1] =
+        [Self::ReadOnly, Self::WorkspaceWrite, Self::DangerFullAccess];
 }
 
 impl Word for SandboxChoice {
@@ -53,8 +54,8 @@ pub enum ApprovalChoice {
 }
 
 impl ApprovalChoice {
-    /// All, the strictest first.
-    pub const ALL: [Self; 4] = [Self::Untrusted, Self::OnRequest, Self::OnFailure, Self::Never];
+    /// All, the strictest first. The length is that of the enum as long as `Never` is its last.
+    pub const ALL: [Self; Self::Never as usize + 1] = [Self::Untrusted, Self::OnRequest, Self::OnFailure, Self::Never];
 }
 
 impl Word for ApprovalChoice {

@@ -30,7 +30,7 @@ const OPENAI_CHAT: ChatOptions =
 const OPENROUTER_CHAT: ChatOptions =
     ChatOptions { cache_key: false, include_usage: true, max_completion_tokens: false, cache_breakpoints: true };
 
-const PRESETS: [Preset; 6] = [
+const PRESETS: &[Preset] = &[
     Preset {
         id: "openai",
         name: "OpenAI",
@@ -102,7 +102,7 @@ const PRESETS: [Preset; 6] = [
 impl Preset {
     /// All built-in providers, in the order in which a person is shown them.
     pub fn all() -> &'static [Self] {
-        &PRESETS
+        PRESETS
     }
 
     /// The built-in provider of this id.

@@ -168,7 +168,7 @@ const DIFF_VALUED: &[&str] = &[
     "word-diff-regex",
 ];
 
-const SPECS: [Spec; 14] = [
+const SPECS: &[Spec] = &[
     spec(
         "blame",
         "bcefFlnpstw",

@@ -76,7 +76,7 @@ const SUM: (&str, &str, &[&str], &[&str]) = (
 /// Each with the options that only read. Left out on purpose: `sort -o`, `-T` and `--compress-program`; `rg --pre`, `-z` and
 /// `--hostname-bin`; `tree -o`, `-R`; `file -C`, `-m`, `-f`, `-z`; `diff -l`; `date -s`; `tail -f`, which never ends; all
 /// `--files0-from`, which read names from files.
-pub(super) const SPECS: [Spec; 54] = [
+pub(super) const SPECS: &[Spec] = &[
     with(Operands::AtMost(0), spec("arch", "", "", &[], &[])),
     with(Operands::AtMost(1), spec("base64", "d", "w", &["decode"], &["wrap"])),
     spec("basename", "az", "s", &["multiple", "zero"], &["suffix"]),

@@ -319,6 +319,25 @@ fn every_line_of_the_second_format_is_written_and_read_as_it_stands_here() {
     }
 }
 
+/// The types of lines and payloads come from what reading says of one that it does not know, so no second list falls behind.
+#[test]
+fn no_type_of_line_is_missing_above() {
+    let texts: Vec<String> = lines().into_iter().map(|(_, text)| text).collect();
+    for (start, payload) in [
+        ("", r#""?","payload":{}"#),
+        (r#""event_msg","payload":{"type":"#, r#""event_msg","payload":{"type":"?"}"#),
+        (r#""response_item","payload":{"type":"#, r#""response_item","payload":{"type":"?"}"#),
+    ] {
+        let line = format!(r#"{{"timestamp":"{TIME}","format":2,"type":{payload}}}"#);
+        let error = read_line(line.as_bytes()).unwrap_err().to_string();
+        let known = error.split_once("expected one of ").unwrap().1;
+        for word in known.split('`').skip(1).step_by(2) {
+            let expected = format!("{start}\"{word}\"");
+            assert!(texts.iter().any(|text| text.starts_with(&expected)), "{expected} is missing");
+        }
+    }
+}
+
 #[test]
 fn lines_of_the_first_format_are_read() {
     let first = format!(

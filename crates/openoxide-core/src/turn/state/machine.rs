@@ -101,7 +101,8 @@ impl TurnState {
                 actions.extend((0..self.calls.len()).map(Action::Prepare));
                 self.advance(actions);
             }
-            _ => {}
+            // A call is shown when it is prepared.
+            ModelEvent::ItemStarted(ItemKind::ToolCall) => {}
         }
     }
 
