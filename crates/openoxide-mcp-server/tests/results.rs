@@ -123,7 +123,7 @@ async fn a_question_about_a_command_names_its_directory_without_a_slash() {
     server.client.request(1, "tools/call", call("openoxide", json!({ "prompt": "p" }))).await;
     let question = server.client.until("elicitation/create").await;
     assert_eq!(question["params"]["_meta"]["openoxide/approval"]["cwd"], json!(server.cwd.path()));
-    let place = format!("in {}\n", server.cwd.path().display());
+    let place = format!("Run in {}: touch x\n", server.cwd.path().display());
     assert!(question["params"]["message"].as_str().unwrap().contains(&place), "{question}");
 }
 
@@ -143,7 +143,8 @@ async fn a_question_names_the_place_that_is_written_and_each_file_has_its_diff()
         let (message, details) =
             (question["params"]["message"].as_str().unwrap(), &question["params"]["_meta"]["openoxide/approval"]);
         assert!(message.contains("update sub/a.txt -> sub/b.txt"), "{message}");
-        assert!(message.contains("rename to sub/b.txt") && message.contains("+++ b/sub/b.txt"), "{message}");
+        let fact = "OUTSIDE THE SANDBOX: Change 2 files (+2 -1): sub/a.txt -> sub/b.txt, sub/c.txt\n";
+        assert!(message.starts_with(fact) && message.contains("-one\n+two\nadd sub/c.txt\n"), "{message}");
         let changes = details["changes"].as_array().unwrap();
         assert_eq!(changes[0]["moveTo"], "sub/b.txt");
         let diff = |at: usize| changes[at]["diff"].as_str().unwrap();

@@ -12,7 +12,8 @@ use openoxide_sandbox::SandboxMode;
 
 use super::command::{PatchReach, Request, decide};
 use crate::{
-    ApprovalAction, ApprovalPolicy, CommandRule, Decision, DenialReason, RememberedApproval, RuleDecision, Verdict,
+    ApprovalAction, ApprovalPolicy, CommandRule, Decider, Decision, DenialReason, RememberedApproval, RuleDecision,
+    Verdict,
 };
 
 /// What a tool call would do, put up for a decision if the policy wants one.
@@ -219,15 +220,37 @@ pub(crate) fn decision_word(decision: &Decision) -> String {
     }
 }
 
+/// A no that came faster than a person's.
+const HOST_DECLINED: &str = "the host declined at once, so probably nobody was asked";
+
+/// What a denial is reported with where the decider said nothing: how to go on where no person was asked.
+pub(crate) fn note_of(reason: DenialReason, by: &Decider) -> Option<String> {
+    let is_no = matches!(reason, DenialReason::Declined | DenialReason::Cancelled);
+    (is_no && matches!(by, Decider::Host(_))).then(|| {
+        format!(
+            "{HOST_DECLINED}; call again with approval_policy \"on-request\" and sandbox \"workspace-write\", where what \
+             stays in the sandbox is not asked for, or have the operator allow it ([[rules]] or sandbox_mode in the \
+             configuration) or set the host to show questions"
+        )
+    })
+}
+
 /// What the model is told instead of a result.
-pub(crate) fn denial_sentence(action: &ApprovalAction, reason: DenialReason, note: Option<&str>) -> String {
+pub(crate) fn denial_sentence(
+    action: &ApprovalAction,
+    reason: DenialReason,
+    by: &Decider,
+    note: Option<&str>,
+) -> String {
     let what = match action {
         ApprovalAction::Command { .. } => "The command was not run",
         ApprovalAction::Input { .. } => "Nothing was typed",
         ApprovalAction::Patch { .. } => "The patch was not applied; no file was changed",
         ApprovalAction::UserInput { .. } => "The question was not answered",
     };
+    let is_hosts = matches!(by, Decider::Host(_));
     let why = match reason {
+        DenialReason::Declined | DenialReason::Cancelled if is_hosts => HOST_DECLINED,
         DenialReason::Declined => "the person asked said no",
         DenialReason::Cancelled => "the question was dismissed without an answer",
         DenialReason::Error => "the question failed or its answer was not understood",
@@ -237,6 +260,9 @@ pub(crate) fn denial_sentence(action: &ApprovalAction, reason: DenialReason, not
     };
     let next = match reason {
         _ if matches!(action, ApprovalAction::UserInput { .. }) => "Decide yourself, and say how in your last message.",
+        DenialReason::Declined | DenialReason::Cancelled if is_hosts => {
+            "Go on with what needs no approval, and say in your last message what was left undone."
+        }
         DenialReason::Declined | DenialReason::Cancelled => {
             "Do not try to reach the same effect another way. Go on without it, or say what you would need it for."
         }
