@@ -280,6 +280,20 @@ pub(crate) fn denial_sentence(
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_no_that_no_person_gave_is_not_told_as_one() {
+        let action = ApprovalAction::Patch { changes: Vec::new(), unified_diff: String::new() };
+        let told = |by: &Decider| denial_sentence(&action, DenialReason::Declined, by, None);
+        let (host, person) = (Decider::Host(Some("ci".into())), Decider::Client(Some("zed".into())));
+        assert!(told(&person).contains("the person asked said no"));
+        assert!(told(&host).contains("the host declined at once, so probably nobody was asked"));
+        assert!(!told(&host).contains("person"), "{}", told(&host));
+        assert_eq!(host.to_string(), "host ci at once");
+        assert!(note_of(DenialReason::Cancelled, &host).is_some_and(|note| note.contains("approval_policy")));
+        assert_eq!(note_of(DenialReason::Declined, &person), None);
+        assert_eq!(note_of(DenialReason::Error, &host), None);
+    }
+
     fn command(command: &str, cwd: &str, leaves_sandbox: bool) -> Question {
         let argv = ["bash", "-c", command].map(str::to_owned).to_vec();
         let action = ApprovalAction::Command { argv, cwd: cwd.into() };

@@ -222,6 +222,28 @@ mod tests {
     }
 
     #[test]
+    fn files_without_a_diff_are_told_apart_unless_the_diff_is_lost() {
+        let (diff, files) = (unified_diff(Path::new("a"), None, Some("x\n")), vec!["a".into(), "b.pyc".into()]);
+        let result = |diff: Option<String>, warnings: Vec<String>| TurnResult {
+            thread_id: crate::ThreadId::new(),
+            turn_id: crate::TurnId::new(),
+            status: crate::TurnStatus::Completed,
+            content: String::new(),
+            files_changed: files.clone(),
+            diff,
+            usage: openoxide_llm::Usage::default(),
+            thread_usage: openoxide_llm::Usage::default(),
+            duration_ms: 0,
+            denials: Vec::new(),
+            warnings,
+        };
+        let told = |result: &TurnResult| (result.shown_files().count(), result.files_without_diff().count());
+        assert_eq!(told(&result(Some(diff), Vec::new())), (1, 1));
+        assert_eq!(told(&result(None, Vec::new())), (0, 2));
+        assert_eq!(told(&result(None, vec![format!("{DIFF_LOST}7 bytes, is not there any more")])), (2, 0));
+    }
+
+    #[test]
     fn a_diff_of_several_files_comes_apart_again_whatever_is_in_them() {
         let root = Path::new("/r");
         let mut diff = TurnDiff::default();
