@@ -521,7 +521,7 @@ fn hosts_with_mcp_apps_get_a_page_that_shows_a_turn() {
     let list = server.request("tools/list", json!({}));
     let tools = server.answer(list)["result"]["tools"].clone();
     let uri = tools[0]["_meta"]["ui"]["resourceUri"].clone();
-    assert!(tools[1]["_meta"]["ui"]["resourceUri"] == uri && tools[2]["_meta"].is_null(), "{tools}");
+    assert!(tools[1]["_meta"]["ui"]["resourceUri"] == uri && tools[2]["_meta"]["ui"].is_null(), "{tools}");
     let read = server.request("resources/read", json!({ "uri": uri }));
     let page = server.answer(read)["result"]["contents"][0].clone();
     assert_eq!(page["mimeType"], "text/html;profile=mcp-app");
