@@ -255,9 +255,10 @@ fn whatever_write_fails_the_thread_is_whole_once_the_disk_is() {
     let healthy = House::new(&library, Story { fault: Fault::Refused, first: 0, count: 0 });
     let mut server = healthy.server();
     let start = healthy.turn(&mut server, None, "one");
-    healthy.turn(&mut server, start["threadId"].as_str(), "two");
+    let thread = start["told"]["threadId"].as_str().unwrap();
+    healthy.turn(&mut server, Some(thread), "two");
     let positions = healthy.control.position();
-    let least = lines(&healthy.rollout(start["threadId"].as_str().unwrap())).len() as u64;
+    let least = lines(&healthy.rollout(thread)).len() as u64;
     assert!(least > 12 && positions > least, "{positions} positions for {least} lines: the library sees each write");
 
     let stories = stories(positions);
