@@ -130,7 +130,7 @@ pub(crate) fn to_wire(request: &ApprovalRequest) -> Value {
     let first = first_line(&fact);
     let mut message = first.clone();
     // Writing to a string cannot fail.
-    if first != fact && rest.is_empty() {
+    if first != fact {
         let _ = write!(message, "\n\n{fact}");
     }
     let _ = write!(message, "\n{}", rest.trim_end());
@@ -232,7 +232,18 @@ mod tests {
         let message = params["message"].as_str().unwrap();
         let lines: Vec<&str> = message.lines().collect();
         assert!(lines[0].starts_with("Run in /w: echo xxx") && lines[0].ends_with("... (whole below)"), "{message}");
-        assert!(lines[0].len() < 450 && lines[2].ends_with("'; rm -rf /'"), "{message}");
+        assert!(lines[0].len() < 450 && lines[2].ends_with("'; rm -rf /'") && message.len() < 3_000, "{message}");
+    }
+
+    #[test]
+    fn a_path_too_long_for_a_line_stands_whole_below_it() {
+        let path = format!("{}/etc/evil", "a".repeat(1_000));
+        let diff = "@@ -0,0 +1 @@\n+x\n".into();
+        let change = FileChange { path: path.clone().into(), kind: FileChangeKind::Add, move_to: None, diff };
+        let patch = ApprovalAction::Patch { changes: vec![change], unified_diff: String::new() };
+        let params = to_wire(&request(patch));
+        let message = params["message"].as_str().unwrap();
+        assert!(!message.lines().next().unwrap().contains("evil") && message.contains(&path), "{message}");
     }
 
     #[test]
