@@ -132,17 +132,17 @@ impl<'a> House<'a> {
             };
             let result = server.answer(call)["result"].clone();
             let structured = &result["structuredContent"];
+            let turn = &result["_meta"]["openoxide/turn"];
             if result["isError"] != true {
                 assert_eq!(structured["status"], "completed", "{story:?}: {result:#}");
-                let saved =
-                    self.is_saved(structured["threadId"].as_str().unwrap(), structured["turnId"].as_str().unwrap());
+                let saved = self.is_saved(structured["threadId"].as_str().unwrap(), turn["turnId"].as_str().unwrap());
                 let warned = structured["warnings"].as_array().is_some_and(|warnings| !warnings.is_empty());
                 assert!(saved || warned, "{story:?}: {prompt} is not saved and nothing says so: {result:#}");
-                return structured.clone();
+                return json!({ "told": structured, "turn": turn });
             }
             let text = result["content"][0]["text"].as_str().unwrap();
             let is_told = ["Input/output error", "No space left"].iter().any(|why| text.contains(why));
-            assert!(is_told && structured["turnId"].is_null(), "{story:?}: {prompt}: {result:#}");
+            assert!(is_told && turn.is_null(), "{story:?}: {prompt}: {result:#}");
         }
     }
 
@@ -172,7 +172,7 @@ impl<'a> House<'a> {
         let story = self.story;
         let mut first = self.server();
         let start = self.turn(&mut first, None, "one");
-        let thread = start["threadId"].as_str().unwrap();
+        let thread = start["told"]["threadId"].as_str().unwrap();
         let mut turns = vec![start.clone(), self.turn(&mut first, Some(thread), "two")];
         let is_met = self.control.position() >= story.first;
         self.control.heal();
@@ -184,7 +184,7 @@ impl<'a> House<'a> {
         second.close_input();
         assert!(second.wait_exit().success());
 
-        assert!(turns[2].get("warnings").is_none() && turns[3].get("warnings").is_none(), "{story:?}: {turns:#?}");
+        assert!(turns[2..].iter().all(|turn| turn["told"].get("warnings").is_none()), "{story:?}: {turns:#?}");
         let inputs = self.model.inputs();
         inputs.iter().for_each(|input| assert_paired(input, story));
         // What the restarted server sends begins with what the one before it sent last.
@@ -201,7 +201,7 @@ impl<'a> House<'a> {
             .filter(|line| line["payload"]["type"] == "turn_ended")
             .map(|line| line["payload"]["turn_id"].clone())
             .collect();
-        let told: Vec<Value> = turns.iter().map(|turn| turn["turnId"].clone()).collect();
+        let told: Vec<Value> = turns.iter().map(|turn| turn["turn"]["turnId"].clone()).collect();
         assert_eq!(listed, told, "{story:?}: {rollout}");
         let doctor = openoxide(self.home.path()).arg("doctor").output().unwrap();
         let said = String::from_utf8_lossy(&doctor.stdout);
@@ -255,9 +255,10 @@ fn whatever_write_fails_the_thread_is_whole_once_the_disk_is() {
     let healthy = House::new(&library, Story { fault: Fault::Refused, first: 0, count: 0 });
     let mut server = healthy.server();
     let start = healthy.turn(&mut server, None, "one");
-    healthy.turn(&mut server, start["threadId"].as_str(), "two");
+    let thread = start["told"]["threadId"].as_str().unwrap();
+    healthy.turn(&mut server, Some(thread), "two");
     let positions = healthy.control.position();
-    let least = lines(&healthy.rollout(start["threadId"].as_str().unwrap())).len() as u64;
+    let least = lines(&healthy.rollout(thread)).len() as u64;
     assert!(least > 12 && positions > least, "{positions} positions for {least} lines: the library sees each write");
 
     let stories = stories(positions);

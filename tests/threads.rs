@@ -318,14 +318,24 @@ fn no_name_reaches_the_terminal_as_it_is() {
 #[test]
 fn who_decided_a_question_is_shown() {
     let house = House::new();
-    let mut asked = Server::start_in(house.home.path(), json!({ "elicitation": {} }), &[]);
-    let prompt = json!({ "prompt": "run `touch a`", "cwd": house.work.path(), "approval_policy": "untrusted" });
-    let call = asked.call("openoxide", prompt);
-    let question = asked.wait_for("the question", |message| message["method"] == "elicitation/create");
-    asked.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "decline" } }));
-    let thread = asked.result(call)["threadId"].as_str().unwrap().to_owned();
-    asked.close_input();
-    asked.wait_exit();
+    let decline = |milliseconds: u32, tool: &str, mut arguments: Value| {
+        let takes = format!("mcp_server.person_takes_ms={milliseconds}");
+        let mut asked = Server::start_in(house.home.path(), json!({ "elicitation": {} }), &["-c", &takes]);
+        arguments["prompt"] = json!("run `touch a`");
+        let call = asked.call(tool, arguments);
+        let question = asked.wait_for("the question", |message| message["method"] == "elicitation/create");
+        asked.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "decline" } }));
+        let result = asked.result(call).clone();
+        asked.close_input();
+        asked.wait_exit();
+        result
+    };
+    let result = decline(0, "openoxide", json!({ "cwd": house.work.path(), "approval_policy": "untrusted" }));
+    assert!(result["denials"][0].get("note").is_none(), "{result:#}");
+    let thread = result["threadId"].as_str().unwrap().to_owned();
+    // An hour, so that every answer is too fast for a person.
+    let result = decline(3_600_000, "openoxide-reply", json!({ "thread_id": thread }));
+    assert!(result["denials"][0]["note"].as_str().unwrap().contains("the host declined at once"), "{result:#}");
     let mut unasked = house.server(&[]);
     reply(&mut unasked, &thread, "run `touch b`");
     unasked.close_input();
@@ -333,6 +343,7 @@ fn who_decided_a_question_is_shown() {
     for arguments in [vec!["show", &thread], vec!["show", "--html", &thread]] {
         let shown = house.threads(&arguments).0;
         assert!(shown.contains("denied: declined (by client e2e)"), "{shown}");
+        assert!(shown.contains("denied: declined (by host e2e at once)"), "{shown}");
         assert!(shown.contains("approved (by approval strategy auto-within-policy)"), "{shown}");
     }
 }
@@ -457,10 +468,14 @@ fn what_commands_change_is_in_the_result() {
     std::fs::write(house.work.path().join("kept.txt"), "old\n").unwrap();
     std::fs::write(house.work.path().join("gone.txt"), "gone\n").unwrap();
     let mut server = house.server(&[]);
-    let prompt = "run `echo new > kept.txt; rm gone.txt; mkdir -p deep; echo made > deep/made.txt`; \
+    let prompt = "run `echo new > kept.txt; rm gone.txt; mkdir -p deep; echo made > deep/made.txt; printf '\\000' > made.bin`; \
                   create `patched.txt` with `hello`; run `cat kept.txt`";
     let call = server.call("openoxide", json!({ "prompt": prompt, "cwd": house.work.path() }));
-    let result = server.result(call);
+    let answer = server.answer(call)["result"].clone();
+    let text = answer["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("\n1 file changed by commands, binary or not shown: made.bin\n"), "{text}");
+    let result = &answer["structuredContent"];
+    assert_eq!(result["binaryFiles"], json!(["made.bin"]));
     let mut files: Vec<&str> =
         result["filesChanged"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
     files.sort_unstable();
@@ -506,7 +521,7 @@ fn hosts_with_mcp_apps_get_a_page_that_shows_a_turn() {
     let list = server.request("tools/list", json!({}));
     let tools = server.answer(list)["result"]["tools"].clone();
     let uri = tools[0]["_meta"]["ui"]["resourceUri"].clone();
-    assert!(tools[1]["_meta"]["ui"]["resourceUri"] == uri && tools[2]["_meta"].is_null(), "{tools}");
+    assert!(tools[1]["_meta"]["ui"]["resourceUri"] == uri && tools[2]["_meta"]["ui"].is_null(), "{tools}");
     let read = server.request("resources/read", json!({ "uri": uri }));
     let page = server.answer(read)["result"]["contents"][0].clone();
     assert_eq!(page["mimeType"], "text/html;profile=mcp-app");

@@ -223,11 +223,12 @@ async function hostileText(results) {
   view.tell('ui/notifications/tool-input', { arguments: { prompt: payload } });
   const hostile = copy(results.rich);
   Object.assign(hostile.structuredContent, {
-    content: payload, model: payload, cwd: payload,
+    content: payload, cwd: payload, binaryFiles: [payload],
     denials: [{ what: payload, reason: payload }],
     filesChanged: [{ path: payload, kind: payload }, payload + '2'],
     diff: `diff --git a/${payload} b/${payload}\n--- a/${payload}\n+++ b/${payload}\n@@ -1,2 +1,2 @@ ${payload}\n-${payload}\n+${payload} \n ${payload}\n${payload}\n`,
   });
+  hostile._meta['openoxide/turn'].model = payload;
   await view.result(hostile);
   await until(async () => (await view.probe('seen', '#commands summary')).length);
   await view.probe('click', '#side');
@@ -264,17 +265,20 @@ async function malformedMessages(results) {
   }
   const sound = results.recorded.structuredContent;
   const wrong = [5, null, 'x', [], [null, 5, 'x', [], {}], { a: 1 }, true, '__proto__'];
-  const fields = ['content', 'status', 'turnId', 'model', 'cwd', 'filesChanged', 'usage', 'threadUsage', 'durationMs', 'denials', 'diff'];
+  const fields = ['content', 'status', 'cwd', 'filesChanged', 'binaryFiles', 'denials', 'diff'];
   const strange = wrong.flatMap((value) => fields.map((field) => ({ ...sound, [field]: value })));
+  const odds = wrong.flatMap((value) => ['turnId', 'model', 'usage', 'threadUsage', 'durationMs'].map((field) => ({ 'openoxide/turn': { [field]: value } })));
+  const metas = [...wrong, ...wrong.map((value) => ({ 'openoxide/turn': value })), ...odds];
   for (const diff of ['@@ -1 +1 @@\n+x', '@@ -1,99999 +1,99999 @@\n x\ndiff --git', 'diff --git \n--- \n+++ \n@@', '--- a/x\n', '+++ b/x\n@@ -0,0 +1 @@\n+x\n',
     'diff --git "a/\\303\\244\\"" "b/\\303\\244\\""\nnew file mode 100644\n', '\\ No newline\n', '\n\n\n', 'diff --git a/x b/x\n@@ -1 +1 @@\n\\ No newline at end of file\n']) strange.push({ ...sound, diff });
   strange.push({ ...sound, filesChanged: [{ path: {}, kind: 'add' }, { path: 'x', kind: '__proto__', moveTo: 5 }, { path: 'x', moveTo: 'x' }] });
   const unread = [];
-  for (const structuredContent of strange) {
+  const given = [...strange.map((structuredContent) => ({ structuredContent })), ...metas.map((_meta) => ({ structuredContent: sound, _meta }))];
+  for (const one of given) {
     const before = view.sent('resources/read').length;
-    view.tell('ui/notifications/tool-result', { content: [null, 5, { type: 'text' }, { text: {} }], structuredContent });
+    view.tell('ui/notifications/tool-result', { content: [null, 5, { type: 'text' }, { text: {} }], ...one });
     // Reading the transcript is the last thing that is done with a result.
-    if (!await until(() => view.sent('resources/read').length > before)) unread.push(structuredContent);
+    if (!await until(() => view.sent('resources/read').length > before)) unread.push(one);
     if (unread.length > 3) break;
   }
   equal('results of wrong types are shown as far as they go', unread, []);

@@ -26,4 +26,4 @@ const options = { timeout: Number(limit) * 1000, resetTimeoutOnProgress: true, o
 const given = { name: "openoxide", arguments: { prompt: "take your time" } };
 const result = await client.callTool(given, undefined, options);
 await client.close();
-console.log(JSON.stringify({ structured: result.structuredContent, progress, longestSilence: longestSilence / 1000 }));
+console.log(JSON.stringify({ structured: result.structuredContent, turn: result._meta['openoxide/turn'], progress, longestSilence: longestSilence / 1000 }));

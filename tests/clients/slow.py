@@ -37,10 +37,10 @@ LIMIT = min(KNOWN_LIMIT, SECONDS * 2 / 5)
 MAX_WAIT = max(LIMIT - 10, LIMIT / 2)
 
 
-def check_completed(structured):
+def check_completed(structured, turn):
     check(structured["status"] == "completed", structured)
     check(structured["content"].startswith("slowly: word-1 word-2") and "and-done" in structured["content"], structured)
-    check(structured["durationMs"] >= SECONDS * 1000, structured)
+    check(turn["durationMs"] >= SECONDS * 1000, structured)
 
 
 async def printed(*command):
@@ -73,14 +73,14 @@ async def listening(server):
 
 async def by_progress(node, script, server):
     seen = await printed(node, script, str(LIMIT), *server)
-    check_completed(seen["structured"])
+    check_completed(seen["structured"], seen["turn"])
     check(seen["longestSilence"] < LIMIT, seen)
     return f"{seen['progress']} times progress, at most {seen['longestSilence']:.1f} s apart"
 
 
 async def by_task(client, server):
     seen = await printed(client, "slow-task", str(LIMIT), *server)
-    check_completed(seen["structured"])
+    check_completed(seen["structured"], seen["turn"])
     return f"{seen['polls']} polls, the longest request {seen['longestRequest']:.2f} s"
 
 
@@ -98,14 +98,14 @@ async def by_running(server, name="patient"):
                 result = await session.call_tool(tool, arguments)
                 waits.append(time.monotonic() - begun)
                 check(not result.isError, result)
-                return result.structuredContent
+                return result.structuredContent, result.meta["openoxide/turn"]
 
-            structured = await call("openoxide", prompt="take your time")
+            structured, turn = await call("openoxide", prompt="take your time")
             check(structured["status"] == "running", structured)
             thread = structured["threadId"]
             while structured["status"] == "running":
-                structured = await call("openoxide-reply", thread_id=thread)
-    check_completed(structured)
+                structured, turn = await call("openoxide-reply", thread_id=thread)
+    check_completed(structured, turn)
     check(structured["threadId"] == thread, structured)
     return f"{len(waits)} calls, of " + ", ".join(f"{wait:.1f}" for wait in waits) + " s"
 

@@ -58,7 +58,8 @@ class Server:
         raise AssertionError(f"the server went away before it answered {method}")
 
     def call(self, tool, **arguments):
-        return self.request("tools/call", {"name": tool, "arguments": arguments})["structuredContent"]
+        result = self.request("tools/call", {"name": tool, "arguments": arguments})
+        return {**result["structuredContent"], **result["_meta"]["openoxide/turn"]}
 
     def end(self):
         self.process.stdin.close()

@@ -112,6 +112,8 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 pub(crate) struct McpServerTable {
     /// Seconds that a question waits for its answer.
     pub(crate) approval_timeout_sec: Option<u64>,
+    /// Milliseconds below which an answer counts as the host's own; 0 takes every answer for a person's.
+    pub(crate) person_takes_ms: Option<u64>,
     /// Seconds that a thread stays in memory which nobody uses; 0 for ever.
     pub(crate) idle_thread_sec: Option<u64>,
     /// Seconds that a turn goes on which nobody follows; 0 for as long as it takes.

@@ -20,6 +20,9 @@ use crate::rules_cmd::parse_policy;
 use crate::sandbox_cmd::parse_mode;
 use crate::watchdog::{Input, Watchdog};
 
+/// Milliseconds below which no person answers, where the configuration does not say.
+const PERSON_TAKES_MS: u64 = 300;
+
 /// Arguments of `openoxide mcp-server`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct McpServerArgs {
@@ -198,6 +201,8 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         if let Some(seconds) = config.mcp_server.approval_timeout_sec {
             core.approval_timeout = Duration::from_secs(seconds);
         }
+        let milliseconds = config.mcp_server.person_takes_ms.unwrap_or(PERSON_TAKES_MS);
+        core.person_takes = Duration::from_millis(milliseconds);
         let manager = ThreadManager::new(core);
         let configured = config.mcp_server.max_wait_sec.map(|seconds| match seconds {
             0 => Duration::MAX,

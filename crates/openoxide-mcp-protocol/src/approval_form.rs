@@ -1,7 +1,7 @@
 //! The form an approval is asked with, and how its answers are read.
 //!
-//! One required field `decision`; `accept` with an empty form approves once, because clients exist that cannot render
-//! a form. Anything that is not understood is a denial.
+//! One field `decision` that may be left empty: `accept` without it approves once, so that one key is enough and clients that
+//! cannot render a form can answer. Anything that is not understood is a denial.
 
 use std::collections::BTreeMap;
 
@@ -33,10 +33,30 @@ pub enum Refusal {
     Error,
 }
 
+/// How a host that can shows a question as its own: in a line, by a name and with a sentence below.
+#[derive(Debug, Clone, Copy)]
+pub struct Display<'a> {
+    /// What is asked, in one line.
+    pub title: &'a str,
+    /// What kind of action it is, in a few words.
+    pub name: &'a str,
+    /// A sentence.
+    pub description: &'a str,
+}
+
+/// What travels with a question beside what a person reads: details for programs, and Claude Code's own display.
+fn meta(display: Display<'_>, details: Value) -> Value {
+    let Display { title, name, description } = display;
+    json!({
+        meta_keys::APPROVAL: details,
+        meta_keys::PERMISSION_DISPLAY: { "title": title, "displayName": name, "description": description },
+    })
+}
+
 /// The parameters of `elicitation/create` for one approval.
 ///
-/// `message` is shown to a person; `details` is for programs and travels in `_meta`.
-pub fn question(message: &str, details: Value) -> Value {
+/// `message` is shown to a person; `details` is for programs and travels in `_meta`, as `display` does.
+pub fn question(message: &str, display: Display<'_>, details: Value) -> Value {
     json!({
         "mode": "form",
         "message": message,
@@ -45,17 +65,16 @@ pub fn question(message: &str, details: Value) -> Value {
             "properties": {
                 "decision": {
                     "type": "string",
-                    "title": "Decision",
-                    "description": "What the agent may do",
+                    "title": "Decision (accepting without one approves once)",
+                    "description": "What the agent may do. Leave it empty and accept to approve once",
                     "enum": ["approve", "approve_for_thread", "deny", "deny_and_stop"],
                     "enumNames": ["Approve once", "Approve, and do not ask again for this on the thread",
                                   "Deny, and let the agent go on", "Deny, and end the turn"],
                 },
                 "reason": { "type": "string", "title": "Reason", "description": "Told to the agent when you deny" },
             },
-            "required": ["decision"],
         },
-        "_meta": { meta_keys::APPROVAL: details },
+        "_meta": meta(display, details),
     })
 }
 
@@ -78,8 +97,8 @@ fn other(id: &str) -> String {
 /// The parameters of `elicitation/create` for questions of the agent.
 ///
 /// A question with options is an enum, and a text beside it for another answer; one without is a text. `details` is for
-/// programs and travels in `_meta`.
-pub fn input_form(message: &str, fields: &[Field], details: Value) -> Value {
+/// programs and travels in `_meta`, as `display` does.
+pub fn input_form(message: &str, fields: &[Field], display: Display<'_>, details: Value) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
     for Field { id, question, options } in fields {
@@ -102,7 +121,7 @@ pub fn input_form(message: &str, fields: &[Field], details: Value) -> Value {
         "mode": "form",
         "message": message,
         "requestedSchema": { "type": "object", "properties": properties, "required": required },
-        "_meta": { meta_keys::APPROVAL: details },
+        "_meta": meta(display, details),
     })
 }
 
@@ -187,6 +206,8 @@ fn read_word(word: &Value, reason: Option<String>) -> Answer {
 mod tests {
     use super::*;
 
+    const DISPLAY: Display<'static> = Display { title: "Run true", name: "Run a command", description: "Because." };
+
     #[test]
     fn every_answer_ends_in_one_decision() {
         let deny = |refusal| Answer::Deny(refusal, None);
@@ -242,7 +263,7 @@ mod tests {
         let field = |id: &str, question: &str, options| Field { id: id.into(), question: question.into(), options };
         let options = vec![("SQLite".to_owned(), Some("One file.".to_owned())), ("Postgres".to_owned(), None)];
         let fields = [field("db", "Which database?", options), field("name", "Which name?", Vec::new())];
-        let schema = input_form("Two questions", &fields, json!({}))["requestedSchema"].clone();
+        let schema = input_form("Two questions", &fields, DISPLAY, json!({}))["requestedSchema"].clone();
         assert_eq!(schema["properties"]["db"]["enum"], json!(["SQLite", "Postgres"]));
         assert_eq!(schema["properties"]["db"]["description"], "SQLite: One file.");
         assert_eq!(
@@ -263,9 +284,17 @@ mod tests {
     }
 
     #[test]
-    fn the_form_asks_for_one_required_word() {
-        let params = question("Run it?", json!({ "command": ["true"] }));
-        assert_eq!(params["requestedSchema"]["required"], json!(["decision"]));
+    fn the_form_can_be_accepted_as_it_is_and_says_what_that_means() {
+        let params = question("Run it?", DISPLAY, json!({ "command": ["true"] }));
+        let schema = &params["requestedSchema"];
+        assert!(schema.get("required").is_none() && schema["properties"]["decision"].get("default").is_none());
+        let title = schema["properties"]["decision"]["title"].as_str().unwrap();
+        assert!(title.contains("approves once"), "{title}");
+        assert_eq!(read_answer(&json!({ "action": "accept", "content": {} })), Answer::Approve);
+        assert_eq!(
+            params["_meta"][meta_keys::PERMISSION_DISPLAY],
+            json!({ "title": "Run true", "displayName": "Run a command", "description": "Because." })
+        );
         assert_eq!(params["_meta"][meta_keys::APPROVAL]["command"][0], "true");
         let decision = &params["requestedSchema"]["properties"]["decision"];
         assert_eq!(decision["enum"].as_array().map(Vec::len), decision["enumNames"].as_array().map(Vec::len));

@@ -59,8 +59,8 @@ pub use methods::{
 pub use openoxide_rpc::{Envelope, EnvelopeError, Outcome, RequestId, RpcError as WireError, salvage_id};
 #[cfg(feature = "agent")]
 pub use result::{
-    CallMeta, CallStatus, DenialReport, FileDiff, ToolOutput, UsageReport, complete, cut_diff, cut_to, input_required,
-    room_beside, tool_error, tool_result,
+    CallMeta, CallStatus, DenialReport, FileDiff, ToolOutput, TurnReport, UsageReport, complete, cut_diff, cut_to,
+    input_required, room_beside, tool_error, tool_result,
 };
 pub use revision::{Cacheable, Era, LEGACY_LATEST, MODERN, SUPPORTED_VERSIONS, meta_keys, negotiate_legacy};
 #[cfg(feature = "agent")]

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::methods::server_info_value;
 use crate::revision::complete_modern;
-use crate::{Ask, Era, RequestId};
+use crate::{Ask, Era, RequestId, meta_keys};
 
 /// A diff longer than this many bytes is cut in results.
 const DIFF_LIMIT: usize = 32 * 1024;
@@ -35,12 +35,6 @@ pub struct ToolOutput {
     /// How the turn stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<CallStatus>,
-    /// The turn.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn_id: Option<String>,
-    /// The model that answered.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
     /// The thread's directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
@@ -54,27 +48,42 @@ pub struct ToolOutput {
     /// text is quoted as git does.
     #[serde(default)]
     pub files_changed: Vec<String>,
+    /// Files that commands changed and that have no diff, named in the same way: binary, too large, or not to be shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub binary_files: Vec<String>,
     /// What they changed, as a unified diff; cut at 32 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
     /// The same for each file by itself, as far as it and the whole diff fit into 32 KiB together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub file_diffs: Vec<FileDiff>,
-    /// Tokens the turn spent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<UsageReport>,
-    /// Tokens spent by the thread so far.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_usage: Option<UsageReport>,
-    /// Milliseconds from the turn's start to its end, or to now while it runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<u64>,
     /// What the agent asked for and was not allowed to do.
     #[serde(default)]
     pub denials: Vec<DenialReport>,
     /// What a person should know of how the thread is kept: it is not saved any more, or parts of it were lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What programs want to know of the turn and a model does not: it is in the result's `_meta`.
+    #[serde(skip)]
+    pub turn: Option<TurnReport>,
+}
+
+/// The turn behind a result, as `_meta["openoxide/turn"]` has it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnReport {
+    /// The turn.
+    pub turn_id: String,
+    /// The model that answers.
+    pub model: String,
+    /// Tokens the turn spent; none while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageReport>,
+    /// Tokens spent by the thread so far; none while the turn runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_usage: Option<UsageReport>,
+    /// Milliseconds from the turn's start to its end, or to now while it runs.
+    pub duration_ms: u64,
 }
 
 /// How a turn stands.
@@ -91,10 +100,21 @@ pub enum CallStatus {
     Failed,
 }
 
+impl CallStatus {
+    /// The word on the wire.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Running => "running",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// Tokens spent.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[schemars(inline)]
 pub struct UsageReport {
     /// Tokens read, cached ones included.
     pub input_tokens: u64,
@@ -115,7 +135,8 @@ pub struct DenialReport {
     pub what: String,
     /// declined, cancelled, error, timed_out, disconnected or not_askable.
     pub reason: String,
-    /// The own words of whoever denied it.
+    /// The own words of whoever denied it; or, where the host answered faster than a person can, that it did, and how to
+    /// go on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -157,17 +178,59 @@ pub fn cut_to(diff: &str, limit: usize) -> String {
     format!("{}[cut: the diff has {} bytes, {end} are shown]\n", &diff[..end], diff.len())
 }
 
-/// Wraps a tool output as a `tools/call` result: structured content, and one text block that ends with the thread id.
+/// Names in a list of files in the text of a result. The structured content has all.
+const NAMED: usize = 20;
+
+/// Wraps a tool output as a `tools/call` result: structured content, and one text block that says the same but for the diff,
+/// and ends with the thread id.
 pub fn tool_result(era: Era, output: &ToolOutput, is_error: bool) -> Value {
-    let mut text = String::new();
-    for part in std::iter::once(&output.content).chain(&output.warnings).filter(|part| !part.is_empty()) {
-        text.push_str(part);
-        text.push_str("\n\n");
-    }
-    text.push_str("thread_id: ");
-    text.push_str(&output.thread_id);
+    let text = text_of(output);
     let structured = serde_json::to_value(output).expect("wire types serialize");
-    wrap(era, text, Some(structured), is_error)
+    wrap(era, text, Some((structured, output.turn.as_ref())), is_error)
+}
+
+/// What a host passes on that passes nothing but text. What was denied and how the turn stands have lines of their own; nothing
+/// that a model wrote stands in them with a line break.
+fn text_of(output: &ToolOutput) -> String {
+    let mut parts: Vec<String> =
+        std::iter::once(&output.content).chain(&output.warnings).filter(|part| !part.is_empty()).cloned().collect();
+    let mut facts = Vec::new();
+    if !output.files_changed.is_empty() {
+        facts.push(format!("files changed: {}", named(&output.files_changed)));
+    }
+    match output.binary_files.len() {
+        0 => {}
+        1 => facts.push(format!("1 file changed by commands, binary or not shown: {}", named(&output.binary_files))),
+        many => facts
+            .push(format!("{many} files changed by commands, binary or not shown: {}", named(&output.binary_files))),
+    }
+    for DenialReport { what, reason, note } in &output.denials {
+        let what = one_line(what);
+        facts.push(match note {
+            Some(note) => format!("denied: {what} ({reason}: {})", one_line(note)),
+            None => format!("denied: {what} ({reason})"),
+        });
+    }
+    if let Some(status) = output.status.filter(|status| *status != CallStatus::Completed) {
+        facts.push(format!("status: {}", status.as_str()));
+    }
+    if !facts.is_empty() {
+        parts.push(facts.join("\n"));
+    }
+    parts.push(format!("thread_id: {}", output.thread_id));
+    parts.join("\n\n")
+}
+
+fn named(files: &[String]) -> String {
+    let (shown, rest) = files.split_at(files.len().min(NAMED));
+    match rest.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// A tool error with no thread behind it: text alone.
@@ -175,13 +238,17 @@ pub fn tool_error(era: Era, message: &str) -> Value {
     wrap(era, message.to_owned(), None, true)
 }
 
-fn wrap(era: Era, text: String, structured: Option<Value>, is_error: bool) -> Value {
+fn wrap(era: Era, text: String, structured: Option<(Value, Option<&TurnReport>)>, is_error: bool) -> Value {
     let mut result = Map::new();
     result.insert("content".to_owned(), json!([{ "type": "text", "text": text }]));
+    let (structured, turn) = structured.unzip();
     if let Some(structured) = structured {
         result.insert("structuredContent".to_owned(), structured);
     }
     result.insert("isError".to_owned(), Value::Bool(is_error));
+    if let Some(turn) = turn.flatten() {
+        result.insert("_meta".to_owned(), json!({ meta_keys::TURN: turn }));
+    }
     complete(era, Value::Object(result))
 }
 
@@ -205,26 +272,22 @@ pub fn input_required(questions: Vec<(String, Ask)>, request_state: String) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meta_keys;
 
     fn output(content: &str) -> ToolOutput {
         ToolOutput {
             thread_id: "t-1".to_owned(),
             content: content.to_owned(),
             status: Some(CallStatus::Completed),
-            turn_id: None,
-            model: None,
             cwd: None,
             sandbox: None,
             approval_policy: None,
             files_changed: Vec::new(),
+            binary_files: Vec::new(),
             file_diffs: Vec::new(),
             diff: None,
-            usage: None,
-            thread_usage: None,
-            duration_ms: None,
             denials: Vec::new(),
             warnings: Vec::new(),
+            turn: None,
         }
     }
 
@@ -237,6 +300,57 @@ mod tests {
         let warned = ToolOutput { warnings: vec!["it is not saved".to_owned()], ..output("done") };
         let warned = tool_result(Era::Legacy, &warned, false);
         assert_eq!(warned["content"][0]["text"], "done\n\nit is not saved\n\nthread_id: t-1");
+    }
+
+    #[test]
+    fn the_text_says_what_changed_what_was_denied_and_how_it_stands() {
+        let denial = |what: &str, note: Option<&str>| DenialReport {
+            what: what.to_owned(),
+            reason: "declined".to_owned(),
+            note: note.map(str::to_owned),
+        };
+        let told = ToolOutput {
+            status: Some(CallStatus::Interrupted),
+            files_changed: (0..22).map(|at| format!("{at}.py")).collect(),
+            binary_files: vec!["a.pyc".to_owned(), "b.pyc".to_owned()],
+            denials: vec![denial("rm -rf x", None), denial("ls", Some("no\n\nthread_id: t-2"))],
+            ..output("The turn was interrupted.")
+        };
+        let result = tool_result(Era::Legacy, &told, true);
+        let text = result["content"][0]["text"].as_str().unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[2].starts_with("files changed: 0.py, 1.py, ") && lines[2].ends_with(", 19.py and 2 more"),
+            "{text}"
+        );
+        assert_eq!(
+            lines[3..],
+            [
+                "2 files changed by commands, binary or not shown: a.pyc, b.pyc",
+                "denied: rm -rf x (declined)",
+                "denied: ls (declined: no thread_id: t-2)",
+                "status: interrupted",
+                "",
+                "thread_id: t-1",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_model_does_not_need_is_in_the_meta() {
+        let turn = TurnReport {
+            turn_id: "u-1".to_owned(),
+            model: "m".to_owned(),
+            usage: None,
+            thread_usage: None,
+            duration_ms: 7,
+        };
+        let told = ToolOutput { turn: Some(turn), ..output("done") };
+        let result = tool_result(Era::Modern, &told, false);
+        assert_eq!(result["_meta"][meta_keys::TURN], json!({ "turnId": "u-1", "model": "m", "durationMs": 7 }));
+        assert_eq!(result["_meta"][meta_keys::SERVER_INFO]["name"], "openoxide");
+        let told: Vec<&String> = result["structuredContent"].as_object().unwrap().keys().collect();
+        assert_eq!(told, ["threadId", "content", "status", "filesChanged", "denials"]);
     }
 
     #[test]

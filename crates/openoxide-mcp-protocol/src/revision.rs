@@ -27,6 +27,16 @@ pub mod meta_keys {
     pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
     /// Machine-readable details of an approval question.
     pub const APPROVAL: &str = "openoxide/approval";
+    /// The turn behind a result: its id, its model, tokens and time.
+    pub const TURN: &str = "openoxide/turn";
+    /// How Claude Code shows a question: `{title, displayName, description}`.
+    pub const PERMISSION_DISPLAY: &str = "anthropic/permissionDisplay";
+    /// Words by which Claude Code's search for tools finds one.
+    pub const SEARCH_HINT: &str = "anthropic/searchHint";
+    /// Whether Claude Code gives a tool to its model without a search.
+    pub const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
+    /// Characters of a result that Claude Code gives to its model.
+    pub const MAX_RESULT_SIZE: &str = "anthropic/maxResultSizeChars";
 }
 
 /// The version `initialize` answers: the client's own where it is a served legacy one, else the newest legacy one.

@@ -196,7 +196,7 @@ async fn a_parked_call_that_comes_back_after_another_has_answered_reports_the_tu
     let result = other.answer(1).await;
     for reply in [&report, &result, &parked.ask(3, "tools/call", retry).await, &deaf.answer(1).await] {
         assert_eq!(reply.output()["status"], "completed", "{reply:?}");
-        assert_eq!(reply.output()["turnId"], result.output()["turnId"]);
+        assert_eq!(reply.turn()["turnId"], result.turn()["turnId"]);
         assert!(reply.output()["denials"].as_array().is_none_or(Vec::is_empty), "{reply:?}");
     }
     assert_eq!(report.result()["resultType"], "complete");

@@ -5,9 +5,12 @@ mod support;
 
 use std::sync::Arc;
 
+use openoxide_core::Config;
 use openoxide_test_support::{Say, ScriptedModel};
 use serde_json::{Value, json};
-use support::{Server, add_file, call, can_be_asked, legacy, start_codex, start_finishing};
+use support::{
+    PATIENCE, Server, add_file, ask_which, call, can_be_asked, legacy, modern, start_codex, start_finishing, start_with,
+};
 use tokio::sync::Notify;
 
 fn stop_with_reason() -> Value {
@@ -123,7 +126,7 @@ async fn a_question_about_a_command_names_its_directory_without_a_slash() {
     server.client.request(1, "tools/call", call("openoxide", json!({ "prompt": "p" }))).await;
     let question = server.client.until("elicitation/create").await;
     assert_eq!(question["params"]["_meta"]["openoxide/approval"]["cwd"], json!(server.cwd.path()));
-    let place = format!("in {}\n", server.cwd.path().display());
+    let place = format!("Run in {}: touch x\n", server.cwd.path().display());
     assert!(question["params"]["message"].as_str().unwrap().contains(&place), "{question}");
 }
 
@@ -143,7 +146,8 @@ async fn a_question_names_the_place_that_is_written_and_each_file_has_its_diff()
         let (message, details) =
             (question["params"]["message"].as_str().unwrap(), &question["params"]["_meta"]["openoxide/approval"]);
         assert!(message.contains("update sub/a.txt -> sub/b.txt"), "{message}");
-        assert!(message.contains("rename to sub/b.txt") && message.contains("+++ b/sub/b.txt"), "{message}");
+        let fact = "OUTSIDE THE SANDBOX: Change 2 files (+2 -1): sub/a.txt -> sub/b.txt, sub/c.txt\n";
+        assert!(message.starts_with(fact) && message.contains("-one\n+two\nadd sub/c.txt\n"), "{message}");
         let changes = details["changes"].as_array().unwrap();
         assert_eq!(changes[0]["moveTo"], "sub/b.txt");
         let diff = |at: usize| changes[at]["diff"].as_str().unwrap();
@@ -160,4 +164,68 @@ async fn a_question_names_the_place_that_is_written_and_each_file_has_its_diff()
         assert_eq!(reply.output()["diff"], whole);
         assert_eq!(std::fs::read_to_string(sub.join("b.txt")).unwrap(), "two\n");
     }
+}
+
+#[tokio::test]
+async fn an_answer_faster_than_a_person_is_the_hosts_own_in_both_eras() {
+    let model = || ScriptedModel::new([Say::Patch(add_file("a.txt")), Say::Text("left it")]);
+    // Longer than any test takes, so that every answer is too fast.
+    let slow_people = |config: &mut Config| config.person_takes = 10 * PATIENCE;
+    for answer in [json!({ "action": "decline" }), json!({ "action": "cancel" })] {
+        let mut server = start_with(model(), slow_people).await;
+        server.client.initialize("2025-06-18", can_be_asked()).await;
+        server.client.request(1, "tools/call", call("openoxide", json!({ "prompt": "p" }))).await;
+        self::answer(&mut server, answer.clone()).await;
+        let legacy = server.client.answer(1).await;
+
+        let mut server = start_with(model(), slow_people).await;
+        let mut params = modern(call("openoxide", json!({ "prompt": "p" })), can_be_asked());
+        let asked = server.client.ask(1, "tools/call", params.clone()).await;
+        let key = asked.result()["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+        params["requestState"] = asked.result()["requestState"].clone();
+        params["inputResponses"] = json!({ key: answer });
+        for reply in [legacy, server.client.ask(2, "tools/call", params).await] {
+            assert_eq!(reply.output()["status"], "completed", "{reply:?}");
+            let text = reply.result()["content"][0]["text"].as_str().unwrap();
+            let note = reply.output()["denials"][0]["note"].as_str().unwrap();
+            assert!(text.contains(note) && note.contains("the host declined at once"), "{text}");
+            assert!(note.contains("approval_policy \"on-request\"") && note.contains("operator"), "{note}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reply_after_running_begins_with_what_the_turn_is_at() {
+    let question = ask_which("Which database?");
+    let script = [Say::Call("request_user_input", question), Say::Text("done")];
+    let mut server = legacy(ScriptedModel::new(script), can_be_asked()).await;
+    let first = call("openoxide", json!({ "prompt": "p", "wait_seconds": 30 }));
+    server.client.request(1, "tools/call", first).await;
+    let asked = server.client.until("elicitation/create").await;
+    let thread = &asked["params"]["_meta"]["openoxide/approval"]["threadId"];
+    let mut reply = call("openoxide-reply", json!({ "thread_id": thread }));
+    reply["_meta"] = json!({ "progressToken": "second" });
+    server.client.request(2, "tools/call", reply).await;
+    let progress = server.client.until("notifications/progress").await;
+    assert_eq!(progress["params"]["message"], "waiting for an answer", "{progress}");
+}
+
+#[tokio::test]
+async fn the_directory_is_not_left_to_a_server_of_several_callers() {
+    let many = |config: &mut Config| config.limits.owners = 2;
+    let mut server = start_with(ScriptedModel::new([Say::Text("done"), Say::Text("done")]), many).await;
+    server.client.initialize("2025-06-18", can_be_asked()).await;
+    for (tool, arguments) in [("openoxide", json!({ "prompt": "p" })), ("openoxide-query", json!({ "query": "q" }))] {
+        let refused = server.client.ask(1, "tools/call", call(tool, arguments)).await;
+        let text = refused.result()["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("cwd is missing") && text.contains("send cwd"), "{text}");
+        assert_eq!(refused.result()["isError"], true);
+    }
+    let arguments = json!({ "prompt": "p", "cwd": server.cwd.path() });
+    let done = server.client.ask(2, "tools/call", call("openoxide", arguments)).await;
+    assert_eq!(done.output()["status"], "completed", "{done:?}");
+    // A question on a thread is asked where the thread works.
+    let arguments = json!({ "query": "q", "thread_id": done.output()["threadId"] });
+    let asked = server.client.ask(3, "tools/call", call("openoxide-query", arguments)).await;
+    assert_eq!(asked.output()["status"], "completed", "{asked:?}");
 }

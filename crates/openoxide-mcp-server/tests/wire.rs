@@ -106,7 +106,7 @@ async fn a_modern_approval_parks_the_call_and_the_retry_finishes_the_same_turn()
 
     // A used state decides nothing and reports the turn.
     let used = server.client.ask(5, "tools/call", retry.clone()).await;
-    assert_eq!(used.output()["turnId"], reply.output()["turnId"]);
+    assert_eq!(used.turn()["turnId"], reply.turn()["turnId"]);
     retry["arguments"]["prompt"] = json!("another");
     assert_eq!(server.client.ask(6, "tools/call", retry).await.error_code(), -32602);
 }

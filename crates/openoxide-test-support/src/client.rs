@@ -39,6 +39,11 @@ impl Reply {
         &self.result()["structuredContent"]
     }
 
+    /// The turn behind a tool result.
+    pub fn turn(&self) -> &Value {
+        &self.result()["_meta"]["openoxide/turn"]
+    }
+
     /// The code of an error.
     pub fn error_code(&self) -> i64 {
         self.message["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error: {}", self.message))

@@ -37,6 +37,7 @@ pub(crate) const KNOWN: &[&str] = &[
     "mcp_server.max_sandbox",
     "mcp_server.max_threads",
     "mcp_server.max_wait_sec",
+    "mcp_server.person_takes_ms",
     "mcp_server.principal_share_percent",
     "mcp_server.write_timeout_sec",
     "model",

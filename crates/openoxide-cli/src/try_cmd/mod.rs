@@ -150,7 +150,7 @@ fn show_outcome<O: Write>(screen: &mut Screen<O>, task: &Task, outcome: &Outcome
     let structured = &outcome.result["structuredContent"];
     let status = structured["status"].as_str().unwrap_or("failed");
     screen.line("");
-    match structured["durationMs"].as_u64() {
+    match outcome.result["_meta"]["openoxide/turn"]["durationMs"].as_u64() {
         Some(ms) => screen.heading(&format!("Result: {status} in {}.{:03} s", ms / 1000, ms % 1000)),
         None => screen.heading(&format!("Result: {status}")),
     }

@@ -155,6 +155,8 @@ pub enum Decision {
 pub enum Decider {
     /// Whoever sits at a client of this name.
     Client(Option<String>),
+    /// A client of this name by itself: it answered faster than a person can.
+    Host(Option<String>),
     /// The operator's rule, by its name, for questions nobody can be asked.
     Strategy(&'static str),
     /// Nobody: the time for an answer was over.
@@ -168,6 +170,8 @@ impl std::fmt::Display for Decider {
         match self {
             Self::Client(Some(name)) => write!(f, "client {}", openoxide_display::visible_text(name)),
             Self::Client(None) => f.write_str("client"),
+            Self::Host(Some(name)) => write!(f, "host {} at once", openoxide_display::visible_text(name)),
+            Self::Host(None) => f.write_str("host at once"),
             Self::Strategy(name) => write!(f, "approval strategy {name}"),
             Self::TimeOut => f.write_str("time-out"),
             Self::TurnEnd => f.write_str("end of turn"),
@@ -199,7 +203,7 @@ pub struct Denial {
     pub what: String,
     /// Which kind of no.
     pub reason: DenialReason,
-    /// The decider's own words.
+    /// The decider's own words; or, of a host that has denied it by itself, that it did and how to go on.
     pub note: Option<String>,
 }
 

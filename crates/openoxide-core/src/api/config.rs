@@ -50,6 +50,9 @@ pub struct Config {
     pub compact_prompt: Option<String>,
     /// How long a question waits for its decision before it counts as denied.
     pub approval_timeout: Duration,
+    /// An answer that comes before this time is over is the host's own and no person's; zero takes every answer for a
+    /// person's.
+    pub person_takes: Duration,
     /// Bounds.
     pub limits: Limits,
 }
@@ -75,6 +78,7 @@ impl Config {
             auto_compact_token_limit: None,
             compact_prompt: None,
             approval_timeout: Duration::from_secs(600),
+            person_takes: Duration::ZERO,
             limits: Limits::default(),
         }
     }

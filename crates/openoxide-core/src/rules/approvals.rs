@@ -12,7 +12,8 @@ use openoxide_sandbox::SandboxMode;
 
 use super::command::{PatchReach, Request, decide};
 use crate::{
-    ApprovalAction, ApprovalPolicy, CommandRule, Decision, DenialReason, RememberedApproval, RuleDecision, Verdict,
+    ApprovalAction, ApprovalPolicy, CommandRule, Decider, Decision, DenialReason, RememberedApproval, RuleDecision,
+    Verdict,
 };
 
 /// What a tool call would do, put up for a decision if the policy wants one.
@@ -219,15 +220,37 @@ pub(crate) fn decision_word(decision: &Decision) -> String {
     }
 }
 
+/// A no that came faster than a person's.
+const HOST_DECLINED: &str = "the host declined at once, so probably nobody was asked";
+
+/// What a denial is reported with where the decider said nothing: how to go on where no person was asked.
+pub(crate) fn note_of(reason: DenialReason, by: &Decider) -> Option<String> {
+    let is_no = matches!(reason, DenialReason::Declined | DenialReason::Cancelled);
+    (is_no && matches!(by, Decider::Host(_))).then(|| {
+        format!(
+            "{HOST_DECLINED}; call again with approval_policy \"on-request\" and sandbox \"workspace-write\", where what \
+             stays in the sandbox is not asked for, or have the operator allow it ([[rules]] or sandbox_mode in the \
+             configuration) or set the host to show questions"
+        )
+    })
+}
+
 /// What the model is told instead of a result.
-pub(crate) fn denial_sentence(action: &ApprovalAction, reason: DenialReason, note: Option<&str>) -> String {
+pub(crate) fn denial_sentence(
+    action: &ApprovalAction,
+    reason: DenialReason,
+    by: &Decider,
+    note: Option<&str>,
+) -> String {
     let what = match action {
         ApprovalAction::Command { .. } => "The command was not run",
         ApprovalAction::Input { .. } => "Nothing was typed",
         ApprovalAction::Patch { .. } => "The patch was not applied; no file was changed",
         ApprovalAction::UserInput { .. } => "The question was not answered",
     };
+    let is_hosts = matches!(by, Decider::Host(_));
     let why = match reason {
+        DenialReason::Declined | DenialReason::Cancelled if is_hosts => HOST_DECLINED,
         DenialReason::Declined => "the person asked said no",
         DenialReason::Cancelled => "the question was dismissed without an answer",
         DenialReason::Error => "the question failed or its answer was not understood",
@@ -237,6 +260,9 @@ pub(crate) fn denial_sentence(action: &ApprovalAction, reason: DenialReason, not
     };
     let next = match reason {
         _ if matches!(action, ApprovalAction::UserInput { .. }) => "Decide yourself, and say how in your last message.",
+        DenialReason::Declined | DenialReason::Cancelled if is_hosts => {
+            "Go on with what needs no approval, and say in your last message what was left undone."
+        }
         DenialReason::Declined | DenialReason::Cancelled => {
             "Do not try to reach the same effect another way. Go on without it, or say what you would need it for."
         }
@@ -253,6 +279,20 @@ pub(crate) fn denial_sentence(action: &ApprovalAction, reason: DenialReason, not
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_no_that_no_person_gave_is_not_told_as_one() {
+        let action = ApprovalAction::Patch { changes: Vec::new(), unified_diff: String::new() };
+        let told = |by: &Decider| denial_sentence(&action, DenialReason::Declined, by, None);
+        let (host, person) = (Decider::Host(Some("ci".into())), Decider::Client(Some("zed".into())));
+        assert!(told(&person).contains("the person asked said no"));
+        assert!(told(&host).contains("the host declined at once, so probably nobody was asked"));
+        assert!(!told(&host).contains("person"), "{}", told(&host));
+        assert_eq!(host.to_string(), "host ci at once");
+        assert!(note_of(DenialReason::Cancelled, &host).is_some_and(|note| note.contains("approval_policy")));
+        assert_eq!(note_of(DenialReason::Declined, &person), None);
+        assert_eq!(note_of(DenialReason::Error, &host), None);
+    }
 
     fn command(command: &str, cwd: &str, leaves_sandbox: bool) -> Question {
         let argv = ["bash", "-c", command].map(str::to_owned).to_vec();

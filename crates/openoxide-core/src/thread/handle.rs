@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use openoxide_llm::Usage;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::directory::ThreadDirectory;
 use super::event_log::{LogLimits, OpenItem, Progress};
@@ -20,7 +21,7 @@ use crate::api::Owner;
 use crate::mutex::lock;
 use crate::store::Rollout;
 use crate::tools::commands::Commands;
-use crate::{ApprovalRequest, Held, PlanStep, ThreadConfig, ThreadId, TurnId, TurnResult};
+use crate::{ApprovalId, ApprovalRequest, Held, PlanStep, ThreadConfig, ThreadId, TurnId, TurnResult};
 
 /// Who keeps the threads in memory, as far as a thread needs it.
 pub(crate) trait Registry: Send + Sync {
@@ -211,6 +212,22 @@ impl Thread {
     /// The questions that wait for a decision, oldest first.
     pub fn pending_approvals(&self) -> Vec<Arc<ApprovalRequest>> {
         lock(&self.state).pending.iter().map(|pending| Arc::clone(&pending.request)).collect()
+    }
+
+    /// Notes that a question is put to somebody now. The first time counts.
+    pub fn put_question(&self, id: ApprovalId) {
+        if let Some(pending) = lock(&self.state).pending.iter_mut().find(|pending| pending.request.id == id) {
+            pending.put_at.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Whether an answer to a question that comes now is faster than a person's ([`crate::Config::person_takes`]).
+    pub fn is_faster_than_a_person(&self, id: ApprovalId) -> bool {
+        let state = lock(&self.state);
+        let pending = state.pending.iter().find(|pending| pending.request.id == id);
+        pending
+            .and_then(|pending| pending.put_at)
+            .is_some_and(|put_at| put_at.elapsed() < self.core.config.person_takes)
     }
 
     pub(super) fn attach_locked(&self, state: &State) -> Attachment {

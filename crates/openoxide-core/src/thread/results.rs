@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::handle::Thread;
 use super::state::{KeptResult, State};
 use crate::mutex::lock;
+use crate::tools::turn_diff::DIFF_LOST;
 use crate::{TurnId, TurnResult};
 
 impl Thread {
@@ -38,7 +39,7 @@ impl Thread {
                 self.core.kept_diffs.max_bytes()
             ),
         };
-        result.warnings.push(format!("the diff of this turn, {} bytes, is not there any more: {why}", kept.diff_bytes));
+        result.warnings.push(format!("{DIFF_LOST}{} bytes, is not there any more: {why}", kept.diff_bytes));
         Some(Arc::new(result))
     }
 

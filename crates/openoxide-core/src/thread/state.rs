@@ -152,6 +152,8 @@ pub(crate) struct Running {
 /// A question that waits for its decision.
 pub(crate) struct Pending {
     pub(crate) request: Arc<ApprovalRequest>,
+    /// When it was first put to somebody.
+    pub(crate) put_at: Option<Instant>,
     /// The driver waits at the other end; it is gone when the turn ended first.
     pub(crate) answer: oneshot::Sender<(Decision, Decider)>,
 }

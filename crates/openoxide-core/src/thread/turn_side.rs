@@ -76,7 +76,7 @@ impl Thread {
             .iter()
             .position(|pending| pending.request.id == id)
             .ok_or(CoreError::ApprovalNotPending { id })?;
-        let Pending { request, answer } = state.pending.remove(at);
+        let Pending { request, answer, .. } = state.pending.remove(at);
         state.settled.push(Settled { request, decision: decision.clone(), by: by.clone() });
         // The driver is gone only when the turn is over, and then nothing waits for the decision.
         drop(answer.send((decision, by.clone())));
@@ -290,7 +290,7 @@ impl TurnHost for Thread {
         let mut decisions = Vec::with_capacity(requests.len());
         for request in &requests {
             let (answer, decision) = oneshot::channel();
-            state.pending.push(Pending { request: Arc::clone(request), answer });
+            state.pending.push(Pending { request: Arc::clone(request), put_at: None, answer });
             decisions.push(decision);
         }
         for request in requests {

@@ -1,5 +1,6 @@
 //! What one turn changed: each file as the turn first saw it against what its last patch or command left.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -158,6 +159,31 @@ impl TurnResult {
         };
         self.files_changed.iter().filter_map(|path| Some((path.as_path(), of(path)?))).collect()
     }
+
+    /// The files of [`TurnResult::files_changed`] that have a diff, in their order; all of them where the diff is lost.
+    pub fn shown_files(&self) -> impl Iterator<Item = &Path> {
+        let shown = self.shown();
+        self.files_changed.iter().map(PathBuf::as_path).filter(move |path| is_in(shown.as_ref(), path))
+    }
+
+    /// The others: commands changed them, and they are no text, too large or not to be read.
+    pub fn files_without_diff(&self) -> impl Iterator<Item = &Path> {
+        let shown = self.shown();
+        self.files_changed.iter().map(PathBuf::as_path).filter(move |path| !is_in(shown.as_ref(), path))
+    }
+
+    /// The files that have a diff; none where that is not known.
+    fn shown(&self) -> Option<HashSet<&Path>> {
+        let is_lost = self.diff.is_none() && self.warnings.iter().any(|warning| warning.starts_with(DIFF_LOST));
+        (!is_lost).then(|| self.file_diffs().into_iter().map(|(path, _)| path).collect())
+    }
+}
+
+/// What the warning begins with that says that the diff of a result is not there any more.
+pub(crate) const DIFF_LOST: &str = "the diff of this turn, ";
+
+fn is_in(shown: Option<&HashSet<&Path>>, path: &Path) -> bool {
+    shown.is_none_or(|shown| shown.contains(path))
 }
 
 /// The diffs of a diff of several files. No line of a file begins as their first lines do: it has a mark before it.
@@ -193,6 +219,28 @@ mod tests {
         assert_eq!(diff.files_changed(), [PathBuf::from("a"), c.to_owned()]);
         let text = diff.unified().unwrap();
         assert!(text.contains("-1") && text.contains("+3") && !text.contains('2'), "{text}");
+    }
+
+    #[test]
+    fn files_without_a_diff_are_told_apart_unless_the_diff_is_lost() {
+        let (diff, files) = (unified_diff(Path::new("a"), None, Some("x\n")), vec!["a".into(), "b.pyc".into()]);
+        let result = |diff: Option<String>, warnings: Vec<String>| TurnResult {
+            thread_id: crate::ThreadId::new(),
+            turn_id: crate::TurnId::new(),
+            status: crate::TurnStatus::Completed,
+            content: String::new(),
+            files_changed: files.clone(),
+            diff,
+            usage: openoxide_llm::Usage::default(),
+            thread_usage: openoxide_llm::Usage::default(),
+            duration_ms: 0,
+            denials: Vec::new(),
+            warnings,
+        };
+        let told = |result: &TurnResult| (result.shown_files().count(), result.files_without_diff().count());
+        assert_eq!(told(&result(Some(diff), Vec::new())), (1, 1));
+        assert_eq!(told(&result(None, Vec::new())), (0, 2));
+        assert_eq!(told(&result(None, vec![format!("{DIFF_LOST}7 bytes, is not there any more")])), (2, 0));
     }
 
     #[test]

@@ -226,6 +226,16 @@ impl ToolCall {
         }
     }
 
+    /// Whether it works in a directory that it leaves to the server.
+    pub fn lacks_directory(&self) -> bool {
+        match self {
+            Self::Start(params) => params.cwd.is_none(),
+            Self::Reply(_) => false,
+            // With a thread it works in the thread's.
+            Self::Query(params) => params.cwd.is_none() && params.thread_id.is_none(),
+        }
+    }
+
     /// How long the caller wants to wait, in seconds.
     pub fn wait_seconds(&self) -> Option<f64> {
         match self {

@@ -9,7 +9,10 @@ use super::choices::{ApprovalChoice, SandboxChoice, Word};
 use super::codex;
 use super::{OPENOXIDE, OpenoxideParams, QUERY, QueryParams, REPLY, ReplyParams};
 use crate::schema::schema_of;
-use crate::{ToolOutput, apps};
+use crate::{ToolOutput, apps, meta_keys};
+
+/// The most characters of a result: its text, and its diffs twice escaped.
+const MAX_RESULT_SIZE: u32 = 200_000;
 
 /// What the operator of a server lets callers ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,31 +108,52 @@ fn list(choices: &Choices) -> Vec<Tool> {
             .with_raw_output_schema(Arc::clone(&output))
             .with_annotations(annotations)
     };
-    let shown = |tool: Tool| tool.with_meta(MetaObject(apps::tool_meta()));
+    let hints = |words: &str, is_loaded: bool| {
+        let mut meta = JsonObject::new();
+        meta.insert(meta_keys::SEARCH_HINT.to_owned(), words.into());
+        if is_loaded {
+            meta.insert(meta_keys::ALWAYS_LOAD.to_owned(), true.into());
+        }
+        meta.insert(meta_keys::MAX_RESULT_SIZE.to_owned(), MAX_RESULT_SIZE.into());
+        meta
+    };
+    let shown = |tool: Tool, mut meta: JsonObject| {
+        meta.extend(apps::tool_meta());
+        tool.with_meta(MetaObject(meta))
+    };
     let mut start = schema_of::<OpenoxideParams>();
     set_words(&mut start, "sandbox", &choices.sandboxes, choices.default_sandbox);
     set_words(&mut start, "approval_policy", &choices.policies, choices.default_policy);
     vec![
-        shown(tool(
-            OPENOXIDE,
-            "OpenOxide",
-            "Hand a coding task to the OpenOxide agent in a new thread. It reads and edits files and runs commands in cwd, \
+        shown(
+            tool(
+                OPENOXIDE,
+                "OpenOxide",
+                "Hand a coding task to the OpenOxide agent in a new thread. It reads and edits files and runs commands in cwd, \
              held to the sandbox and asking for approval as approval_policy says, and answers when it is done, with the \
              thread id, a summary, the files it changed and a diff.",
-            start,
-            ToolAnnotations::with_title("OpenOxide: start a task").read_only(false).destructive(true).open_world(true),
-        )),
-        shown(tool(
-            REPLY,
-            "OpenOxide Reply",
-            "Continue an OpenOxide thread: send the next prompt, steer or interrupt the running turn, or, without a \
+                start,
+                ToolAnnotations::with_title("OpenOxide: start a task")
+                    .read_only(false)
+                    .destructive(true)
+                    .open_world(true),
+            ),
+            hints("delegate coding task, second agent, run commands, edit files, review", true),
+        ),
+        shown(
+            tool(
+                REPLY,
+                "OpenOxide Reply",
+                "Continue an OpenOxide thread: send the next prompt, steer or interrupt the running turn, or, without a \
              prompt, wait for the running turn and get its result.",
-            schema_of::<ReplyParams>(),
-            ToolAnnotations::with_title("OpenOxide: continue a thread")
-                .read_only(false)
-                .destructive(true)
-                .open_world(true),
-        )),
+                schema_of::<ReplyParams>(),
+                ToolAnnotations::with_title("OpenOxide: continue a thread")
+                    .read_only(false)
+                    .destructive(true)
+                    .open_world(true),
+            ),
+            hints("continue a coding agent's thread, wait for its result, steer or interrupt it", true),
+        ),
         tool(
             QUERY,
             "OpenOxide Query",
@@ -141,6 +165,7 @@ fn list(choices: &Choices) -> Vec<Tool> {
                 .destructive(false)
                 .idempotent(true)
                 .open_world(true),
-        ),
+        )
+        .with_meta(MetaObject(hints("ask another agent about the code, second opinion, read-only review", false))),
     ]
 }

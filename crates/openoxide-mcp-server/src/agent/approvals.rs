@@ -35,7 +35,13 @@ pub(super) fn settle(
     client: Option<&str>,
     strategy: ApprovalStrategy,
 ) -> bool {
-    let client = || Decider::Client(client.map(str::to_owned));
+    let client = || {
+        let name = client.map(str::to_owned);
+        match thread.is_faster_than_a_person(request.id) {
+            true => Decider::Host(name),
+            false => Decider::Client(name),
+        }
+    };
     let (decision, by) = match how {
         Settlement::Answer(answer) => (from_wire(&request.action, answer), client()),
         Settlement::Error => (deny(DenialReason::Error), client()),

@@ -48,6 +48,11 @@ impl Agent {
         Arc::new_cyclic(|this| Self { this: Weak::clone(this), manager, strategy, tools })
     }
 
+    /// Whether tokens tell several callers apart.
+    fn has_many_callers(&self) -> bool {
+        self.manager.config().limits.owners > 1
+    }
+
     fn this(&self) -> Arc<Self> {
         self.this.upgrade().expect("whoever calls holds the agent")
     }
@@ -68,6 +73,11 @@ impl Backend for Agent {
             return Err(Refusal::Error(WireError::invalid_params(message)));
         }
         match self.tools.parse(name, arguments) {
+            Ok(tool_call) if self.has_many_callers() && tool_call.lacks_directory() => Err(Refusal::Result(
+                "cwd is missing, and this server has several callers, so that its own directory is not yours; send cwd, \
+                 the absolute path of the directory to work in"
+                    .to_owned(),
+            )),
             Ok(tool_call) => Ok(Box::new(PreparedTurn { agent: self.this(), tool: name.to_owned(), tool_call })),
             Err(ToolCallError::UnknownTool(message)) => Err(Refusal::Error(WireError::invalid_params(message))),
             Err(ToolCallError::BadArguments(message)) => Err(Refusal::Result(message)),

@@ -6,7 +6,7 @@ use std::time::Instant;
 use futures_util::future::BoxFuture;
 use openoxide_core::{
     ApprovalId, ApprovalRequest, Event, EventReceiver, Interruption, Op, Snapshot, SteerId, Thread, ThreadId, TurnId,
-    TurnResult,
+    TurnItem, TurnResult,
 };
 use openoxide_mcp_protocol::request_state::WorkName;
 use openoxide_mcp_protocol::tools::codex::CODEX;
@@ -20,7 +20,7 @@ use super::shape::Shape;
 use super::submit::{SubmitOutcome, TurnHandle};
 use super::turn_result;
 use crate::backend::{Begun, Call, Happening, OpenQuestion, Outcome, Settlement, Work, WorkEvents};
-use crate::convert::event::{EventData, phase_of};
+use crate::convert::event::{EventData, asking, doing, phase_of};
 use crate::convert::question;
 use crate::convert::result::CallResult;
 
@@ -99,6 +99,8 @@ impl Work for Turn {
 
     fn wording(&self, question: &str, call: Option<&Call>) -> Option<Value> {
         let request = self.find(question)?;
+        // Words are made to be put to somebody at once.
+        self.thread.put_question(request.id);
         Some(match call {
             Some(call) => Shape::of_tool(&call.name).question(&request, &self.thread, &call.id),
             None => question::to_wire(&request),
@@ -155,6 +157,8 @@ struct TurnEvents {
     shape: Shape,
     /// How it stood when the call came.
     snapshot: Snapshot,
+    /// What the turn was at then.
+    open: Option<Arc<TurnItem>>,
     /// Whether this call's prompt began the turn, so that cancelling the call ends it.
     began: bool,
     /// The steering text that this call gave the turn.
@@ -178,6 +182,7 @@ impl TurnEvents {
             started: snapshot.started_at.filter(|_| snapshot.running == Some(turn)),
             work: Arc::new(Turn::new(thread, turn, strategy)),
             events: attachment.events,
+            open: attachment.open_items.last().map(|open| Arc::clone(&open.item)),
             shape,
             snapshot,
             began,
@@ -185,6 +190,14 @@ impl TurnEvents {
             last: None,
             result: None,
         }
+    }
+
+    /// The phase that the turn was in when the call came.
+    fn going_on(&self) -> String {
+        let asked = self.snapshot.pending.iter().find(|request| request.turn_id == self.work.turn);
+        let asked = asked.map(|request| asking(request));
+        let open = self.open.as_deref().map(doing);
+        asked.or(open).unwrap_or_else(|| "thinking".to_owned())
     }
 
     fn abandon(&self) {
@@ -202,7 +215,7 @@ impl WorkEvents for TurnEvents {
 
     fn open(&mut self, call: &Call) {
         if self.started.is_some() {
-            call.phase("working");
+            call.phase(self.going_on());
         } else if self.snapshot.running.is_some() {
             call.phase("waiting for the turn before");
         }

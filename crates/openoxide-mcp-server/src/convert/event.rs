@@ -1,6 +1,6 @@
 //! Core's events in the words of the wire: the data of a log message, and the phase that progress names.
 
-use openoxide_core::{ApprovalAction, Event, TurnItem, TurnItemKind};
+use openoxide_core::{ApprovalAction, ApprovalRequest, Event, TurnItem, TurnItemKind};
 use openoxide_mcp_protocol::{CallStatus, UsageReport};
 use serde::Serialize;
 
@@ -62,30 +62,14 @@ fn shortened(item: &TurnItem) -> ItemData<'_> {
 pub(crate) fn phase_of(event: &Event) -> Option<String> {
     Some(match event {
         Event::TurnStarted { .. } => "thinking".to_owned(),
-        Event::ItemStarted { item, .. } => match &item.kind {
-            TurnItemKind::Message { .. } => "writing".to_owned(),
-            TurnItemKind::Reasoning { .. } => "thinking".to_owned(),
-            TurnItemKind::Command { argv, .. } => format!("running {}", brief(&openoxide_core::command_line(argv))),
-            TurnItemKind::Patch { changes, .. } => match changes.as_slice() {
-                [one] => format!("changing {}", brief(&one.path.to_string_lossy())),
-                many => format!("changing {} files", many.len()),
-            },
-            TurnItemKind::Tool { summary, .. } => brief(summary),
-        },
+        Event::ItemStarted { item, .. } => doing(item),
         Event::ItemCompleted { item, .. } => match &item.kind {
             TurnItemKind::Message { .. } | TurnItemKind::Reasoning { .. } => return None,
             TurnItemKind::Command { .. } | TurnItemKind::Patch { .. } | TurnItemKind::Tool { .. } => {
                 "thinking".to_owned()
             }
         },
-        Event::ApprovalRequested { request, .. } => match &request.action {
-            ApprovalAction::Command { argv, .. } => {
-                format!("waiting for approval of {}", brief(&openoxide_core::command_line(argv)))
-            }
-            ApprovalAction::UserInput { .. } => "waiting for an answer".to_owned(),
-            ApprovalAction::Input { text, .. } => format!("waiting for approval to type {}", brief(text)),
-            ApprovalAction::Patch { .. } => "waiting for approval of a patch".to_owned(),
-        },
+        Event::ApprovalRequested { request, .. } => asking(request),
         Event::Warning { message, .. } => brief(message),
         Event::ItemDelta { .. }
         | Event::ApprovalSettled { .. }
@@ -93,6 +77,32 @@ pub(crate) fn phase_of(event: &Event) -> Option<String> {
         | Event::Plan { .. }
         | Event::TurnEnded { .. } => return None,
     })
+}
+
+/// The phase while an item is open.
+pub(crate) fn doing(item: &TurnItem) -> String {
+    match &item.kind {
+        TurnItemKind::Message { .. } => "writing".to_owned(),
+        TurnItemKind::Reasoning { .. } => "thinking".to_owned(),
+        TurnItemKind::Command { argv, .. } => format!("running {}", brief(&openoxide_core::command_line(argv))),
+        TurnItemKind::Patch { changes, .. } => match changes.as_slice() {
+            [one] => format!("changing {}", brief(&one.path.to_string_lossy())),
+            many => format!("changing {} files", many.len()),
+        },
+        TurnItemKind::Tool { summary, .. } => brief(summary),
+    }
+}
+
+/// The phase while a question waits.
+pub(crate) fn asking(request: &ApprovalRequest) -> String {
+    match &request.action {
+        ApprovalAction::Command { argv, .. } => {
+            format!("waiting for approval of {}", brief(&openoxide_core::command_line(argv)))
+        }
+        ApprovalAction::UserInput { .. } => "waiting for an answer".to_owned(),
+        ApprovalAction::Input { text, .. } => format!("waiting for approval to type {}", brief(text)),
+        ApprovalAction::Patch { .. } => "waiting for approval of a patch".to_owned(),
+    }
 }
 
 /// One line of at most 80 characters.

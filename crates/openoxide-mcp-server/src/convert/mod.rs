@@ -4,6 +4,7 @@ pub(crate) mod choices;
 pub(crate) mod data;
 pub(crate) mod event;
 pub(crate) mod output;
+mod patch;
 pub(crate) mod question;
 pub(crate) mod resources;
 pub(crate) mod result;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use openoxide_core::{CoreError, FileChange, Thread, TurnId, TurnResult, TurnStatus, quote_path};
 use openoxide_mcp_protocol::{
-    CallStatus, DenialReport, Era, FileDiff, ToolOutput, cut_diff, cut_to, room_beside, tool_result,
+    CallStatus, DenialReport, Era, FileDiff, ToolOutput, TurnReport, cut_diff, cut_to, room_beside, tool_result,
 };
 use serde_json::Value;
 
@@ -41,13 +41,10 @@ pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
     let output = ToolOutput {
         content: result.content.clone(),
         status: Some(status),
-        turn_id: Some(result.turn_id.to_string()),
-        files_changed: result.files_changed.iter().map(|path| quote_path(path)).collect(),
+        files_changed: result.shown_files().map(quote_path).collect(),
+        binary_files: result.files_without_diff().map(quote_path).collect(),
         diff: result.diff.as_deref().map(|diff| cut_diff(diff, beside)),
         file_diffs,
-        usage: Some(data::usage(&result.usage)),
-        thread_usage: Some(data::usage(&result.thread_usage)),
-        duration_ms: Some(result.duration_ms),
         denials: result
             .denials
             .iter()
@@ -58,6 +55,11 @@ pub(crate) fn ended(era: Era, thread: &Thread, result: &TurnResult) -> Value {
             })
             .collect(),
         warnings: result.warnings.clone(),
+        turn: Some(TurnReport {
+            usage: Some(data::usage(&result.usage)),
+            thread_usage: Some(data::usage(&result.thread_usage)),
+            ..of_turn(thread, result.turn_id, result.duration_ms)
+        }),
         ..of_thread(thread)
     };
     tool_result(era, &output, is_failure(result))
@@ -108,11 +110,11 @@ fn parts_of(lengths: &[usize], mut room: usize) -> Vec<usize> {
 
 /// The answer of a call that stops waiting while its turn goes on.
 pub(crate) fn running(era: Era, thread: &Thread, turn: TurnId, started: Option<Instant>) -> Value {
+    let milliseconds = started.map_or(0, |at| u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX));
     let output = ToolOutput {
         content: RUNNING.to_owned(),
         status: Some(CallStatus::Running),
-        turn_id: Some(turn.to_string()),
-        duration_ms: Some(started.map_or(0, |at| u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX))),
+        turn: Some(of_turn(thread, turn, milliseconds)),
         ..of_thread(thread)
     };
     tool_result(era, &output, false)
@@ -132,10 +134,14 @@ pub(crate) fn sentence(error: &CoreError) -> String {
     }
 }
 
+fn of_turn(thread: &Thread, turn: TurnId, duration_ms: u64) -> TurnReport {
+    let model = thread.config().model.clone();
+    TurnReport { turn_id: turn.to_string(), model, usage: None, thread_usage: None, duration_ms }
+}
+
 fn of_thread(thread: &Thread) -> ToolOutput {
     let config = thread.config();
     ToolOutput {
-        model: Some(config.model.clone()),
         cwd: Some(quote_path(&config.cwd)),
         sandbox: Some(config.sandbox.as_str().to_owned()),
         approval_policy: Some(config.approval_policy.as_str().to_owned()),
@@ -148,19 +154,16 @@ fn blank(thread_id: String) -> ToolOutput {
         thread_id,
         content: String::new(),
         status: None,
-        turn_id: None,
-        model: None,
         cwd: None,
         sandbox: None,
         approval_policy: None,
         files_changed: Vec::new(),
+        binary_files: Vec::new(),
         file_diffs: Vec::new(),
         diff: None,
-        usage: None,
-        thread_usage: None,
-        duration_ms: None,
         denials: Vec::new(),
         warnings: Vec::new(),
+        turn: None,
     }
 }
 

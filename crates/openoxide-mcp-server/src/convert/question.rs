@@ -2,14 +2,18 @@
 
 use std::fmt::Write as _;
 
-use openoxide_core::{
-    ApprovalAction, ApprovalRequest, Decision, DenialReason, FileChangeKind, UserQuestion, quote_path,
-};
-use openoxide_mcp_protocol::approval_form::{self, Answer, Field, Refusal};
+use openoxide_core::{ApprovalAction, ApprovalRequest, Decision, DenialReason, UserQuestion, quote_path};
+use openoxide_mcp_protocol::approval_form::{self, Answer, Display, Field, Refusal};
 use serde_json::{Value, json};
 
-use super::data;
 use super::output::{CHANGES_SHOWN, with_cut_diffs};
+use super::{data, patch};
+
+/// What a question about anything begins with that leaves the sandbox.
+const OUTSIDE: &str = "OUTSIDE THE SANDBOX";
+
+/// Characters of a question's first line.
+const FIRST_LINE: usize = 400;
 
 /// A diff longer than this many bytes is cut in a question.
 const DIFF_SHOWN: usize = 8 * 1024;
@@ -64,17 +68,20 @@ fn input_form(questions: &[UserQuestion], details: Value) -> Value {
             Field { id: question.id.clone(), question: visible(&question.question), options: options.collect() }
         })
         .collect();
-    let mut message = "OpenOxide asks:".to_owned();
-    for question in questions {
-        // Writing to a string cannot fail.
-        let _ = write!(message, "\n\n{}", openoxide_core::visible_lines(&question.question));
-    }
-    approval_form::input_form(&message, &fields, details)
+    let asked: Vec<String> =
+        questions.iter().map(|question| openoxide_core::visible_lines(&question.question)).collect();
+    let message = format!("OpenOxide asks: {}", asked.join("\n\n"));
+    let display = Display {
+        title: message.lines().next().unwrap_or_default(),
+        name: "Answer a question",
+        description: "The agent wants to know this before it goes on.",
+    };
+    approval_form::input_form(&message, &fields, display, details)
 }
 
-/// The parameters of `elicitation/create` for a request of core.
+/// The parameters of `elicitation/create` for a request of core. The first line of the message says what is asked, because hosts
+/// show little more of it; a patch goes on with its diff at once.
 pub(crate) fn to_wire(request: &ApprovalRequest) -> Value {
-    let mut message = String::new();
     let mut details = json!({
         "threadId": request.thread_id.to_string(),
         "turnId": request.turn_id.to_string(),
@@ -82,72 +89,73 @@ pub(crate) fn to_wire(request: &ApprovalRequest) -> Value {
         "reason": request.reason,
         "confined": request.confined,
     });
-    // Writing to a string cannot fail.
-    match &request.action {
+    let (name, fact, rest) = match &request.action {
         ApprovalAction::Command { argv, cwd } => {
-            let shown = openoxide_core::visible(argv);
-            let directory = openoxide_core::visible(&[quote_path(cwd)]);
-            let how = if request.confined { "" } else { " without a sandbox" };
-            let _ = write!(message, "OpenOxide wants to run this command{how}:\n\n{shown}\n\nin {directory}");
             details["command"] = json!(argv);
             details["cwd"] = json!(quote_path(cwd));
+            let (line, whole) = (openoxide_core::command_line(argv), openoxide_core::visible(argv));
+            let rest = if line == whole { String::new() } else { format!("\nCommand: {whole}") };
+            let directory = openoxide_core::visible(&[quote_path(cwd)]);
+            ("Run a command", format!("Run in {directory}: {line}"), rest)
         }
         ApprovalAction::Input { command_id, argv, cwd, text } => {
-            let shown = openoxide_core::visible_lines(text);
-            let into = match argv.as_slice() {
-                [] => format!("command {command_id}"),
-                argv => format!("command {command_id}, {}", openoxide_core::visible(argv)),
-            };
-            let how = if request.confined { "" } else { ", which runs without a sandbox" };
-            let _ = write!(message, "OpenOxide wants to type into {into}{how}:\n\n{shown}");
             details["input"] = json!(text);
             details["commandId"] = json!(command_id);
             details["command"] = json!(argv);
             details["cwd"] = json!(quote_path(cwd));
+            let into = match argv.as_slice() {
+                [] => format!("command {command_id}"),
+                argv => format!("command {command_id}, {}", openoxide_core::visible(argv)),
+            };
+            // The line break at its end is the key that sends it.
+            let line = text.strip_suffix('\n').unwrap_or(text);
+            let fact = format!("Type into {into}: {}", openoxide_core::visible_text(line));
+            ("Type into a command", fact, format!("\n{}", openoxide_core::visible_lines(text)))
         }
         ApprovalAction::Patch { changes, unified_diff } => {
-            let _ = writeln!(message, "OpenOxide wants to change {}:", files(changes.len()));
-            for change in changes {
-                let verb = match change.kind {
-                    FileChangeKind::Add => "add",
-                    FileChangeKind::Update => "update",
-                    FileChangeKind::Delete => "delete",
-                };
-                let path = openoxide_core::visible(&[quote_path(&change.path)]);
-                let _ = write!(message, "\n  {verb} {path}");
-                if let Some(to) = &change.move_to {
-                    let to = openoxide_core::visible(&[quote_path(to)]);
-                    let _ = write!(message, " -> {to}");
-                }
-            }
-            message.push_str("\n\n");
-            for change in with_cut_diffs(changes, DIFF_SHOWN) {
-                message.push_str(&openoxide_core::visible_lines(&change.diff));
-            }
             details["changes"] = json!(with_cut_diffs(changes, CHANGES_SHOWN));
             details["diff"] = json!(unified_diff);
+            let (fact, rest) = patch::shown(changes, &with_cut_diffs(changes, DIFF_SHOWN));
+            ("Change files", fact, rest)
         }
         ApprovalAction::UserInput { questions } => {
             details["questions"] = json!(data::questions(questions));
             return input_form(questions, details);
         }
+    };
+    let fact = match request.confined {
+        true => fact,
+        false => format!("{OUTSIDE}: {fact}"),
+    };
+    let first = first_line(&fact);
+    let mut message = first.clone();
+    // Writing to a string cannot fail.
+    if first != fact {
+        let _ = write!(message, "\n\n{fact}");
     }
+    let _ = write!(message, "\n{}", rest.trim_end());
     message.truncate(message.trim_end().len());
-    let _ = write!(message, "\n\nAsked because {}.", openoxide_core::visible_text(&request.reason));
-    if let Some(why) = &request.justification {
-        let _ = write!(message, "\n\nReason given: {}", openoxide_core::visible_text(why));
-        details["justification"] = json!(why);
+    let mut why = format!("Asked because {}.", openoxide_core::visible_text(&request.reason));
+    if let Some(justification) = &request.justification {
+        let _ = write!(why, "\n\nReason given: {}", openoxide_core::visible_text(justification));
+        details["justification"] = json!(justification);
     }
-    approval_form::question(&message, details)
+    let _ = write!(message, "\n\n{why}");
+    let description = why.replace("\n\n", " ");
+    approval_form::question(&message, Display { title: &first, name, description: &description }, details)
 }
 
-fn files(count: usize) -> String {
-    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
+/// A fact as a line that a person reads at a glance; what it leaves out stands below it.
+fn first_line(fact: &str) -> String {
+    match fact.char_indices().nth(FIRST_LINE) {
+        Some((end, _)) => format!("{}... (whole below)", &fact[..end]),
+        None => fact.to_owned(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use openoxide_core::{ApprovalId, FileChange, ThreadId, TurnId};
+    use openoxide_core::{ApprovalId, FileChange, FileChangeKind, ThreadId, TurnId};
 
     use super::*;
 
@@ -169,8 +177,15 @@ mod tests {
         let argv = vec!["bash".to_owned(), "-c".to_owned(), "echo \u{1b}[31mhi".to_owned()];
         let params = to_wire(&request(ApprovalAction::Command { argv: argv.clone(), cwd: "/w".into() }));
         let message = params["message"].as_str().unwrap();
-        assert!(message.contains("without a sandbox") && message.contains("bash -c"), "{message}");
-        assert!(message.contains("in /w") && message.contains("Asked because it asks to run outside"), "{message}");
+        let first = message.lines().next().unwrap();
+        assert!(first.starts_with("OUTSIDE THE SANDBOX: Run in /w: ") && first.contains("hi"), "{message}");
+        assert!(
+            message.contains("\nCommand: bash -c ") && message.contains("Asked because it asks to run"),
+            "{message}"
+        );
+        let shown = &params["_meta"]["anthropic/permissionDisplay"];
+        assert_eq!((&shown["title"], &shown["displayName"]), (&json!(first), &json!("Run a command")));
+        assert!(!shown["description"].as_str().unwrap().contains('\u{1b}'), "{shown}");
         assert!(!message.contains('\u{1b}'), "{message}");
         assert_eq!(params["_meta"]["openoxide/approval"]["command"], json!(argv));
     }
@@ -181,14 +196,14 @@ mod tests {
         let typed = ApprovalAction::Input { command_id: 3, argv, cwd: "/w".into(), text: text.clone() };
         let params = to_wire(&request(typed));
         let message = params["message"].as_str().unwrap();
-        assert!(message.contains("type into command 3, bash, which runs without a sandbox"), "{message}");
+        assert!(message.starts_with("OUTSIDE THE SANDBOX: Type into command 3, bash: "), "{message}");
         assert!(message.contains("rm -rf x") && !message.contains('\u{1b}'), "{message}");
         assert_eq!(params["_meta"]["openoxide/approval"]["input"], json!(text));
     }
 
     #[test]
     fn a_patch_shows_its_files_and_its_diff() {
-        let diff = "--- a/a.txt\n+++ b/b.txt\n".to_owned() + &"+x\n".repeat(50_000);
+        let diff = "--- a/a.txt\n+++ b/b.txt\n@@ -0,0 +1,50000 @@\n".to_owned() + &"+x\n".repeat(50_000);
         let change = |path: &str, move_to: Option<&str>, diff: &str| FileChange {
             path: path.into(),
             kind: FileChangeKind::Update,
@@ -199,10 +214,50 @@ mod tests {
         let changes = vec![change("a.txt", Some("b.txt"), &diff), change("/etc/evil", None, evil)];
         let params = to_wire(&request(ApprovalAction::Patch { changes, unified_diff: diff + evil }));
         let message = params["message"].as_str().unwrap();
-        assert!(message.contains("change 2 files") && message.contains("update a.txt -> b.txt"), "{message}");
-        assert!(message.contains("are shown]") && message.len() < DIFF_SHOWN + 500);
+        let first = message.lines().next().unwrap();
+        assert_eq!(first, "OUTSIDE THE SANDBOX: Change 2 files (+50001 -1): a.txt -> b.txt, /etc/evil");
+        assert!(message.contains("\nupdate a.txt -> b.txt\n"), "{message}");
+        assert!(message.contains("are shown]") && message.len() < DIFF_SHOWN + 600);
         // Nothing that is short hides behind what is long.
         assert!(message.contains("+rm -rf /"), "{message}");
         assert_eq!(params["_meta"]["openoxide/approval"]["changes"][1]["diff"], evil);
+    }
+
+    #[test]
+    fn a_command_too_long_for_a_line_stands_whole_below_it() {
+        let argv = vec!["echo".to_owned(), "x".repeat(2_000), "; rm -rf /".to_owned()];
+        let mut request = request(ApprovalAction::Command { argv, cwd: "/w".into() });
+        request.confined = true;
+        let params = to_wire(&request);
+        let message = params["message"].as_str().unwrap();
+        let lines: Vec<&str> = message.lines().collect();
+        assert!(lines[0].starts_with("Run in /w: echo xxx") && lines[0].ends_with("... (whole below)"), "{message}");
+        assert!(lines[0].len() < 450 && lines[2].ends_with("'; rm -rf /'") && message.len() < 3_000, "{message}");
+    }
+
+    #[test]
+    fn a_path_too_long_for_a_line_stands_whole_below_it() {
+        let path = format!("{}/etc/evil", "a".repeat(1_000));
+        let diff = "@@ -0,0 +1 @@\n+x\n".into();
+        let change = FileChange { path: path.clone().into(), kind: FileChangeKind::Add, move_to: None, diff };
+        let patch = ApprovalAction::Patch { changes: vec![change], unified_diff: String::new() };
+        let params = to_wire(&request(patch));
+        let message = params["message"].as_str().unwrap();
+        assert!(!message.lines().next().unwrap().contains("evil") && message.contains(&path), "{message}");
+    }
+
+    #[test]
+    fn a_small_change_is_in_the_first_line_and_its_diff_follows() {
+        let diff = "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1,2 +1,2 @@\n def f(a, b):\n-    return a - b\n+    return a + b\n";
+        let change =
+            FileChange { path: "calc.py".into(), kind: FileChangeKind::Update, move_to: None, diff: diff.into() };
+        let patch = ApprovalAction::Patch { changes: vec![change], unified_diff: diff.to_owned() };
+        let mut request = request(patch);
+        (request.confined, request.justification) = (true, None);
+        let params = to_wire(&request);
+        assert_eq!(
+            params["message"],
+            "Change calc.py (+1 -1): `- return a - b` / `+ return a + b`\n@@ -1,2 +1,2 @@\n def f(a, b):\n-    return a - b\n+    return a + b\n\nAsked because it asks to run outside of the sandbox."
+        );
     }
 }

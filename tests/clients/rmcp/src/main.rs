@@ -231,7 +231,10 @@ async fn slow_task(limit: Duration, server: &[String]) {
     };
     client.close().await;
     let structured = &result["structuredContent"];
-    println!("{}", json!({ "structured": structured, "polls": polls, "longestRequest": longest.as_secs_f64() }));
+    println!(
+        "{}",
+        json!({ "structured": structured, "turn": result["_meta"]["openoxide/turn"], "polls": polls, "longestRequest": longest.as_secs_f64() })
+    );
 }
 
 #[tokio::main]

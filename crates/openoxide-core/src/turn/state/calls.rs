@@ -108,15 +108,15 @@ impl TurnState {
             }
             // Words that say neither yes nor no to what was asked.
             Decision::Answer(_) => {
-                self.deny(index, &action, DenialReason::Error, None, actions);
+                self.deny(index, &action, DenialReason::Error, None, &by, actions);
                 self.advance(actions);
             }
             Decision::Deny { reason, note } => {
-                self.deny(index, &action, reason, note.as_deref(), actions);
+                self.deny(index, &action, reason, note.as_deref(), &by, actions);
                 self.advance(actions);
             }
             Decision::DenyAndStop { note } => {
-                self.deny(index, &action, DenialReason::Declined, note.as_deref(), actions);
+                self.deny(index, &action, DenialReason::Declined, note.as_deref(), &by, actions);
                 let what = approvals::describe(&action);
                 self.deny_unanswered(DenialReason::Cancelled);
                 self.interruption = Some(Interruption::Denied { what, by, note });
@@ -131,12 +131,14 @@ impl TurnState {
         action: &ApprovalAction,
         reason: DenialReason,
         note: Option<&str>,
+        by: &Decider,
         actions: &mut Actions,
     ) {
         let own_words = note.map(str::trim).filter(|note| !note.is_empty()).map(str::to_owned);
-        self.denials.push(Denial { what: approvals::describe(action), reason, note: own_words });
+        let told = own_words.or_else(|| approvals::note_of(reason, by));
+        self.denials.push(Denial { what: approvals::describe(action), reason, note: told });
         let slot = &mut self.calls[index];
-        let output = approvals::denial_sentence(action, reason, note);
+        let output = approvals::denial_sentence(action, reason, by, note);
         if let Some(stopped) = slot.stopped.take() {
             // It has run once; what that came to is told with the answer. Its item is complete already.
             slot.item = None;
