@@ -137,7 +137,7 @@ enum Known {
 
 fn known(path: &[&str]) -> Known {
     let mut is_above = false;
-    for pattern in KNOWN.iter().copied() {
+    for pattern in KNOWN {
         // A profile holds any key of the top.
         if let ["profiles", _, inner @ ..] = path {
             return if inner.is_empty() { Known::Above } else { known(inner) };
