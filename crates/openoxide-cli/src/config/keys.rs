@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 /// Every key, dotted; `*` stands for one name of the user's, and a last `**` for whatever follows.
-pub(crate) const KNOWN: [&str; 70] = [
+pub(crate) const KNOWN: [&str; 72] = [
     "approval_policy",
     "compact_prompt",
     "history.max_age_days",
