@@ -194,6 +194,28 @@ async fn a_timeout_of_a_call_that_has_not_got_to_its_turn_leaves_it_as_well() {
 }
 
 #[tokio::test]
+async fn a_timeout_of_a_prompt_that_waits_for_its_thread_leaves_it_as_well() {
+    let mut server = host("claude-code", ScriptedModel::new([]), within(SOON), false, OnEof::default()).await;
+    let last = |more: Value| {
+        let mut arguments = json!({ "thread_id": "last" });
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        call("openoxide-reply", arguments)
+    };
+    let calls = [prompt("one"), last(json!({ "prompt": "two" })), last(json!({}))];
+    let mut lines: Vec<_> = (1..)
+        .zip(calls)
+        .map(|(id, params)| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }).to_string())
+        .collect();
+    let cancelled = json!({ "requestId": 2, "reason": "context deadline exceeded" });
+    let cancelled = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled });
+    lines.insert(2, cancelled.to_string());
+    server.client.send_raw(format!("{}\n", lines.join("\n")).as_bytes()).await;
+    // The third waits for one of the two turns, and the second is there by then.
+    server.client.answer(3).await;
+    assert_eq!(server.client.ask(4, "tools/call", last(json!({}))).await.output()["content"], "re: two");
+}
+
+#[tokio::test]
 async fn last_is_refused_with_the_ids_where_several_turns_run() {
     let (go, model) = waiting(&["one", "two"]);
     let mut server = stranger(Arc::clone(&model)).await;

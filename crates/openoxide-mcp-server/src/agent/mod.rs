@@ -220,21 +220,24 @@ impl PreparedCall for PreparedTurn {
                                 naming::note(call, &outcome);
                                 Box::pin(std::future::ready(outcome))
                             }
-                            Reply::Later(outcome) => submit::unless_cancelled(call, outcome),
+                            Reply::Later(outcome) => continued(call, outcome),
                         }
                     }
                     Named::Later(found) => {
                         let reply = async move {
-                            params.thread_id = match found.await {
+                            let (found, slot) = found.await;
+                            params.thread_id = match found {
                                 Ok(thread) => thread,
                                 Err(refused) => return refused,
                             };
-                            match submit::reply(&manager, &principal, params) {
+                            let reply = submit::reply(&manager, &principal, params);
+                            drop(slot);
+                            match reply {
                                 Reply::Now(outcome) => outcome,
                                 Reply::Later(outcome) => outcome.await,
                             }
                         };
-                        submit::unless_cancelled(call, Box::pin(reply))
+                        continued(call, Box::pin(reply))
                     }
                 }
             }
@@ -253,7 +256,7 @@ impl PreparedCall for PreparedTurn {
                     let found = match named {
                         None => None,
                         Some(Named::Now(found)) => Some(found),
-                        Some(Named::Later(found)) => Some(found.await),
+                        Some(Named::Later(found)) => Some(found.await.0),
                     };
                     params.thread_id = match found.transpose() {
                         Ok(thread) => thread,
@@ -268,4 +271,14 @@ impl PreparedCall for PreparedTurn {
         let call = Arc::clone(call);
         Box::pin(async move { turn::begun(&call, outcome.await, shape, agent.strategy) })
     }
+}
+
+/// Where a reply gets to that has to wait, unless it is cancelled.
+fn continued(call: &Arc<Call>, outcome: BoxFuture<'static, SubmitOutcome>) -> BoxFuture<'static, SubmitOutcome> {
+    let call = Arc::clone(call);
+    Box::pin(async move {
+        let outcome = submit::unless_cancelled(&call, outcome).await;
+        naming::note(&call, &outcome);
+        outcome
+    })
 }

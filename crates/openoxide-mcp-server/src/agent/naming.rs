@@ -20,8 +20,9 @@ pub(super) type Found = Result<String, SubmitOutcome>;
 /// What a name of a thread needs.
 pub(super) enum Named {
     Now(Found),
-    /// It waits for the calls that came before, or for the disk.
-    Later(BoxFuture<'static, Found>),
+    /// It waits for the calls that came before, or for the disk. The slot is to be held until the call has got somewhere,
+    /// so that those behind it keep their order.
+    Later(BoxFuture<'static, (Found, Option<Slot>)>),
 }
 
 fn refused(message: String) -> Found {
@@ -43,7 +44,7 @@ pub(super) fn find(call: &Arc<Call>, manager: &Arc<ThreadManager>, name: &str, w
         let (slot, manager) = (recent.reserve(), Arc::clone(manager));
         return Named::Later(Box::pin(async move {
             slot.first().await;
-            last(&manager, &slot.names(), writes)
+            (last(&manager, &slot.names(), writes), Some(slot))
         }));
     }
     let is_task = name.len() == random::ID_DIGITS && name.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -55,10 +56,11 @@ pub(super) fn find(call: &Arc<Call>, manager: &Arc<ThreadManager>, name: &str, w
         let told =
             format!("thread_id is {name:?}, which names no thread and no task of yours; use a threadId or a taskId");
         let work = tokio::task::spawn_blocking(move || call.tasks.work_of_task(&name, &call.principal)).await;
-        match work.ok().flatten().and_then(|work| turn::ids(&work)) {
+        let found = match work.ok().flatten().and_then(|work| turn::ids(&work)) {
             Some((thread, _)) => Ok(thread.to_string()),
             None => refused(told),
-        }
+        };
+        (found, None)
     }))
 }
 

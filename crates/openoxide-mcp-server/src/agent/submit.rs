@@ -13,7 +13,6 @@ use openoxide_core::{
 };
 use openoxide_mcp_protocol::tools::{OpenoxideParams, QueryParams, ReplyParams};
 
-use super::naming;
 use crate::backend::Call;
 use crate::convert::choices;
 use crate::convert::result::CallResult;
@@ -223,32 +222,21 @@ fn as_told(manager: &ThreadManager, principal: &Principal, id: ThreadId, error: 
 }
 
 /// Takes a call that is cancelled while it waits out of the queue, so that the next need not wait for it. One whose client
-/// has timed out is not: what it asks for is still wanted. Notes the thread that it gets to.
-pub(super) fn unless_cancelled(
-    call: &Arc<Call>,
-    mut outcome: BoxFuture<'static, SubmitOutcome>,
-) -> BoxFuture<'static, SubmitOutcome> {
-    let call = Arc::clone(call);
-    Box::pin(async move {
-        // Cancel-safe: a turn is asked for by the poll that makes the outcome ready.
-        let ready = tokio::select! {
-            biased;
-            () = call.cancelled.notified() => None,
-            outcome = &mut outcome => Some(outcome),
-        };
-        let outcome = match ready {
-            Some(outcome) => outcome,
-            None if call.has_timed_out() => {
-                let outcome = outcome.await;
-                // The runner is to hear of it as well.
-                call.cancelled.notify_one();
-                outcome
-            }
-            None => return SubmitOutcome::Cancelled,
-        };
-        naming::note(&call, &outcome);
-        outcome
-    })
+/// has timed out is not: what it asks for is still wanted.
+pub(super) async fn unless_cancelled(call: &Call, mut outcome: BoxFuture<'static, SubmitOutcome>) -> SubmitOutcome {
+    // Cancel-safe: a turn is asked for by the poll that makes the outcome ready.
+    tokio::select! {
+        biased;
+        () = call.cancelled.notified() => {}
+        outcome = &mut outcome => return outcome,
+    }
+    if !call.has_timed_out() {
+        return SubmitOutcome::Cancelled;
+    }
+    let outcome = outcome.await;
+    // The runner is to hear of it as well.
+    call.cancelled.notify_one();
+    outcome
 }
 
 fn reply_on(thread: &Arc<Thread>, principal: &Principal, params: ReplyParams) -> SubmitOutcome {
