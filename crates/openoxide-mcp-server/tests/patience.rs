@@ -164,15 +164,27 @@ async fn a_timeout_is_no_wish_and_last_finds_the_turn() {
 
 #[tokio::test]
 async fn a_timeout_and_the_end_of_the_turn_at_once_lose_nothing() {
-    for microseconds in (0..2000).step_by(50) {
+    for moment in 0..40 {
         let (go, model) = waiting(&["at last"]);
         let mut server = host("claude-code", Arc::clone(&model), within(SOON), false, OnEof::default()).await;
         server.client.request(1, "tools/call", prompt("slowly")).await;
         model.asked().await;
-        go[0].notify_one();
-        // The moment is the case, not a wait for something.
-        tokio::time::sleep(Duration::from_micros(microseconds)).await;
-        server.client.notify("notifications/cancelled", json!({ "requestId": 1, "reason": "Request timed out" })).await;
+        let cancelled = json!({ "requestId": 1, "reason": "Request timed out" });
+        let (go, before) = (Arc::clone(&go[0]), moment % 2 == 0);
+        if before {
+            go.notify_one();
+        }
+        // Each step lets the turn, or the cancellation, go on a little further.
+        for _ in 0..moment / 2 {
+            tokio::task::yield_now().await;
+        }
+        server.client.notify("notifications/cancelled", cancelled).await;
+        if !before {
+            for _ in 0..moment / 2 {
+                tokio::task::yield_now().await;
+            }
+            go.notify_one();
+        }
         let over = fetch(&mut server, &json!("last")).await;
         assert_eq!((&over.output()["status"], &over.output()["content"]), (&json!("completed"), &json!("at last")));
     }
