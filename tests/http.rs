@@ -134,7 +134,7 @@ async fn a_page_or_a_name_from_elsewhere_is_kept_out() {
 
 #[tokio::test]
 async fn each_token_has_its_own_threads_tasks_and_sessions() {
-    let house = House::with_tokens();
+    let house = House::of(Listener::with_tokens(&["-c", "mcp_server.task_after_ms=0"]));
     assert_eq!(house.start_turn("run `true`").send().await.unwrap().status(), 401);
     let wrong = house.start_turn("run `true`").bearer_auth("nobody-0123456789abcdefghijkl");
     assert_eq!(wrong.send().await.unwrap().headers()["www-authenticate"], "Bearer");
@@ -181,6 +181,13 @@ async fn each_token_has_its_own_threads_tasks_and_sessions() {
         if sees {
             news.until(|message| message["params"]["status"] == "completed").await;
         }
+    }
+    // A task names its thread for its principal alone.
+    let reply = json!({ "name": "openoxide-reply", "arguments": { "thread_id": task["taskId"] } });
+    for (token, is_error) in [(ADA, false), (BOB, true)] {
+        let told = result_of(house.modern("tools/call", reply.clone()).bearer_auth(token).send().await.unwrap()).await;
+        assert_eq!(told["isError"], is_error, "{told}");
+        assert_eq!(told["structuredContent"].is_object(), !is_error, "{told}");
     }
     for (token, sees) in [(ADA, true), (BOB, false)] {
         let shown = house.modern("tasks/get", get.clone()).bearer_auth(token).send().await.unwrap();
@@ -482,4 +489,24 @@ async fn without_a_token_no_approval_lets_a_command_reach_the_host_network() {
     let asked = result_of(ask(&open).bearer_auth(DOOR).send().await.unwrap()).await;
     assert_eq!(asked["resultType"], "input_required", "{asked}");
     assert!(!std::path::Path::new("/usr/made").exists());
+}
+
+#[tokio::test]
+async fn each_session_has_a_last_thread_of_its_own() {
+    let house = House::start(&[]);
+    let call = async |session: &str, tool: &str, arguments: Value| {
+        let params = json!({ "name": tool, "arguments": arguments });
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        result_of(house.post(&message).header("mcp-session-id", session).send().await.unwrap()).await
+    };
+    let (first, second) = (house.session(json!({})).await, house.session(json!({})).await);
+    let made = call(&first, "openoxide", house.arguments("run `true`")).await;
+    let thread = &made["structuredContent"]["threadId"];
+    assert!(thread.is_string(), "{made}");
+    let last = json!({ "thread_id": "last", "prompt": "run `true`" });
+    assert_eq!(call(&first, "openoxide-reply", last.clone()).await["structuredContent"]["threadId"], *thread);
+    assert_eq!(call(&second, "openoxide-reply", last.clone()).await["isError"], true);
+    let modern = house.modern("tools/call", json!({ "name": "openoxide-reply", "arguments": last }));
+    let refused = result_of(modern.send().await.unwrap()).await;
+    assert!(refused["isError"] == true && refused.to_string().contains("2026-07-28"), "{refused}");
 }

@@ -32,9 +32,13 @@ enum Form {
     ReplyFromDisk,
     /// A call that is answered with a task.
     Task,
+    /// A call that would be answered with one if its turn lasted.
+    TaskToBe,
 }
 
-const FORMS: [Form; 5] = [Form::Start, Form::Query, Form::Reply, Form::ReplyFromDisk, Form::Task];
+const FORMS: [Form; 6] = [Form::Start, Form::Query, Form::Reply, Form::ReplyFromDisk, Form::Task, Form::TaskToBe];
+/// Has tasks made at once.
+const AT_ONCE: [&str; 2] = ["-c", "mcp_server.task_after_ms=0"];
 
 /// A server on raw pipes.
 struct Raw {
@@ -159,7 +163,8 @@ impl House {
         };
         match form {
             Form::Start => (self.start(&[]), self.opening(), self.begin(CALL, prompt, false)),
-            Form::Task => (self.start(&[]), self.opening(), self.begin(CALL, prompt, true)),
+            Form::Task => (self.start(&AT_ONCE), self.opening(), self.begin(CALL, prompt, true)),
+            Form::TaskToBe => (self.start(&[]), self.opening(), self.begin(CALL, prompt, true)),
             Form::Query => {
                 let call = json!({ "query": prompt, "cwd": self.work.path() });
                 (self.start(&[]), self.opening(), self.request(CALL, "openoxide-query", call, false))
@@ -252,7 +257,7 @@ fn signals() -> impl Iterator<Item = (Form, u64, &'static str)> {
 fn a_call_right_before_a_signal_is_answered() {
     for (form, delay, signal) in signals() {
         let what = format!("{form:?}, SIG{signal} after {delay} ms");
-        let house = House::new(form == Form::Task);
+        let house = House::new(matches!(form, Form::Task | Form::TaskToBe));
         let (mut server, opening, call) = house.prepare(form, LONG);
         // Handlers of signals stand when the first answer is there.
         let list = json!({ "jsonrpc": "2.0", "id": 5, "method": "ping" });
@@ -271,15 +276,19 @@ fn a_call_right_before_a_signal_is_answered() {
 
 #[test]
 fn on_eof_finish_lets_calls_and_tasks_end_first() {
-    for (form, is_modern) in [(Form::Start, false), (Form::Start, true), (Form::Query, false), (Form::Task, true)] {
+    let forms = [Form::Start, Form::Query].map(|form| (form, false));
+    for (form, is_modern) in forms.into_iter().chain([Form::Start, Form::Task, Form::TaskToBe].map(|form| (form, true)))
+    {
         let house = House::new(is_modern);
-        let mut server = house.start(&["--on-eof", "finish"]);
+        let mut arguments = vec!["--on-eof", "finish"];
+        arguments.extend(AT_ONCE.iter().filter(|_| form == Form::Task));
+        let mut server = house.start(&arguments);
         let call = match form {
             Form::Query => {
                 let arguments = json!({ "query": "run `sleep 0.3; echo done`", "cwd": house.work.path() });
                 house.request(CALL, "openoxide-query", arguments, false)
             }
-            _ => house.begin(CALL, "run `sleep 0.3; touch done.txt`", form == Form::Task),
+            _ => house.begin(CALL, "run `sleep 0.3; touch done.txt`", matches!(form, Form::Task | Form::TaskToBe)),
         };
         server.write(&(house.opening() + &call));
         server.close();
@@ -297,7 +306,7 @@ fn on_eof_finish_lets_calls_and_tasks_end_first() {
 #[test]
 fn on_eof_finish_waits_for_nobody_who_could_answer() {
     let house = House::new(true);
-    let mut server = house.start(&["--on-eof", "finish"]);
+    let mut server = house.start(&["--on-eof", "finish", AT_ONCE[0], AT_ONCE[1]]);
     let arguments =
         json!({ "prompt": "run `touch asked.txt`", "cwd": house.work.path(), "approval_policy": "untrusted" });
     let mut call: Value = serde_json::from_str(&house.request(CALL, "openoxide", arguments, true)).unwrap();

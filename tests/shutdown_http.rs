@@ -41,7 +41,8 @@ struct Listener {
 impl Listener {
     fn start(home: &Path) -> Self {
         let mut child = openoxide(home)
-            .args(["mcp-server", "-c", "model_provider=\"offline\"", "--listen", "http://127.0.0.1:0"])
+            .args(["mcp-server", "-c", "model_provider=\"offline\"", "-c", "mcp_server.task_after_ms=0"])
+            .args(["--listen", "http://127.0.0.1:0"])
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

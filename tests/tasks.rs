@@ -1,4 +1,4 @@
-//! The tasks extension on the real server: a handle at once, polled, told, answered, cancelled, and still there after a
+//! The tasks extension on the real server: a handle for what lasts, polled, told, answered, cancelled, and still there after a
 //! restart and after a crash.
 
 #![cfg(target_os = "linux")]
@@ -8,6 +8,8 @@ mod support;
 
 use serde_json::{Value, json};
 use support::{Server, eventually};
+
+const AT_ONCE: [&str; 2] = ["-c", "mcp_server.task_after_ms=0"];
 
 struct House {
     home: tempfile::TempDir,
@@ -42,8 +44,9 @@ impl House {
         Self { home: tempfile::tempdir().unwrap(), work: tempfile::tempdir().unwrap() }
     }
 
+    /// A server that makes tasks at once.
     fn server(&self) -> Server {
-        Server::start_in(self.home.path(), json!({}), &[])
+        Server::start_in(self.home.path(), json!({}), &AT_ONCE)
     }
 
     /// Begins a task; what it was answered with.
@@ -209,5 +212,62 @@ fn a_host_that_gives_up_gets_an_answer_before_and_the_result_after() {
     let wait = server.call("openoxide-reply", json!({ "thread_id": thread, "wait_seconds": 50 }));
     let over = server.result(wait);
     assert_eq!((&over["status"], &over["threadId"]), (&json!("completed"), thread));
+    assert!(house.work.path().join("slow.txt").exists());
+}
+
+#[test]
+fn what_is_short_is_answered_itself_and_what_lasts_is_a_task_that_names_its_thread() {
+    let house = House::new();
+    let mut server = Server::start_in(house.home.path(), json!({}), &[]);
+    let call = |prompt: &str| {
+        let arguments = json!({ "prompt": prompt, "cwd": house.work.path(), "approval_policy": "never" });
+        json!({ "name": "openoxide", "arguments": arguments })
+    };
+    let query =
+        json!({ "name": "openoxide-query", "arguments": { "query": "run `echo hi`", "cwd": house.work.path() } });
+    let short = ask(&mut server, "tools/call", query)["result"].clone();
+    assert_eq!(
+        (&short["resultType"], &short["structuredContent"]["status"]),
+        (&json!("complete"), &json!("completed"))
+    );
+    let created = ask(&mut server, "tools/call", call("run `sleep 310`"))["result"].clone();
+    let thread = created["_meta"]["openoxide/task"]["threadId"].as_str().unwrap().to_owned();
+    let message = created["statusMessage"].as_str().unwrap();
+    assert!(created["resultType"] == "task" && message.starts_with(&format!("thread {thread}: ")), "{created}");
+    // A model that knows nothing but the task can steer and end the turn.
+    let end = json!({ "name": "openoxide-reply", "arguments": { "thread_id": id(&created), "interrupt": true } });
+    let request = server.modern("tools/call", end, &json!({}));
+    let over = server.answer(request)["result"]["structuredContent"].clone();
+    assert_eq!((&over["threadId"], &over["status"]), (&json!(thread), &json!("interrupted")));
+    eventually("the command is gone", || !server.runs("sleep 310"));
+    until(&mut server, &id(&created), "completed");
+}
+
+#[test]
+fn a_task_names_a_thread_after_a_restart() {
+    let house = House::new();
+    let mut server = house.server();
+    let created = house.begin(&mut server, "run `true`", "never");
+    until(&mut server, &id(&created), "completed");
+    server.close_input();
+    server.wait_exit();
+    let mut later = Server::start_in(house.home.path(), json!({}), &[]);
+    let reply = later.call("openoxide-reply", json!({ "thread_id": id(&created), "prompt": "run `true`" }));
+    let over = later.result(reply);
+    assert_eq!(
+        (&over["threadId"], &over["status"]),
+        (&created["_meta"]["openoxide/task"]["threadId"], &json!("completed"))
+    );
+}
+
+#[test]
+fn a_host_that_nobody_knows_is_answered_in_the_time_that_is_set() {
+    let house = House::new();
+    let mut server = Server::start_in(house.home.path(), json!({}), &["-c", "mcp_server.answer_within_sec=1"]);
+    let prompt = json!({ "prompt": "run `sleep 3; touch slow.txt`", "cwd": house.work.path() });
+    let call = server.call("openoxide", prompt);
+    assert_eq!(server.result(call)["status"], "running");
+    let wait = server.call("openoxide-reply", json!({ "thread_id": "last", "wait_seconds": 50 }));
+    assert_eq!(server.result(wait)["status"], "completed");
     assert!(house.work.path().join("slow.txt").exists());
 }

@@ -133,6 +133,10 @@ pub(crate) struct McpServerTable {
     /// Prompts that wait on one thread.
     pub(crate) max_queued_turns: Option<usize>,
     pub(crate) max_wait_sec: Option<u64>,
+    /// Seconds until a legacy call is answered whose client is not known to wait; 0 for when its turn is over.
+    answer_within_sec: Option<u64>,
+    /// Milliseconds until the call of a client that takes tasks is answered with one.
+    task_after_ms: Option<u64>,
     /// What becomes of questions where nobody can be asked.
     pub(crate) approval_fallback: Option<Fallback>,
     /// Seconds that a client may read nothing while its queue is full, before it counts as lost.
@@ -156,6 +160,17 @@ impl McpServerTable {
     /// How long a client may read nothing while as much waits for it as may.
     pub(crate) fn write_timeout(&self) -> Duration {
         self.write_timeout_sec.map_or(WRITE_TIMEOUT, |seconds| Duration::from_secs(seconds.get()))
+    }
+
+    /// When a legacy call is answered whose client is not known to wait.
+    pub(crate) fn answer_within(&self) -> Option<Duration> {
+        let within = self.answer_within_sec.map_or(openoxide_mcp_server::ANSWER_WITHIN, Duration::from_secs);
+        (!within.is_zero()).then_some(within)
+    }
+
+    /// How long the turn of a client that takes tasks is waited for before it becomes one.
+    pub(crate) fn task_after(&self) -> Duration {
+        self.task_after_ms.map_or(openoxide_mcp_server::TASK_AFTER, Duration::from_millis)
     }
 
     /// The limits among them.

@@ -44,7 +44,7 @@ pub(crate) struct McpServerArgs {
     #[arg(long, value_name = "HOW")]
     approval_fallback: Option<Fallback>,
     /// Answer a call after this many seconds, with status "running" if its turn goes on; 0 never does. A call's own
-    /// wait_seconds goes before. Without it, hosts that are known to give up are answered in time.
+    /// wait_seconds goes before. Without it, legacy hosts are answered in time that are known to give up or not known to wait.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     max_wait: Option<Duration>,
     /// What the end of input means: interrupt ends every turn and answers its call so, finish lets open calls and tasks
@@ -221,6 +221,8 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
             tasks,
             approval_strategy,
             max_wait,
+            answer_within: config.mcp_server.answer_within(),
+            task_after: config.mcp_server.task_after(),
             write_timeout: config.mcp_server.write_timeout(),
             on_eof: match args.on_eof {
                 Eof::Interrupt => OnEof::Interrupt,

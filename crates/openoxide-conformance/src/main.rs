@@ -14,6 +14,7 @@ mod schemas;
 mod tools;
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use openoxide_mcp_server::{HttpConfig, Server, ServerOptions, serve_http};
 use tokio::net::TcpListener;
@@ -27,6 +28,8 @@ async fn main() -> std::io::Result<()> {
     let stop = async move {
         terminated.recv().await;
     };
-    let server = Server::with_backend(fixture::Fixture::new(), ServerOptions::default());
+    // The suite wants its tasks at once.
+    let options = ServerOptions { task_after: Duration::ZERO, ..ServerOptions::default() };
+    let server = Server::with_backend(fixture::Fixture::new(), options);
     serve_http(listener, server, HttpConfig::default(), stop).await
 }

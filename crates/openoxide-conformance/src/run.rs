@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::BoxFuture;
 use openoxide_mcp_protocol::request_state::WorkName;
 use openoxide_mcp_protocol::{Ask, Era, WireError, missing_capability};
-use openoxide_mcp_server::{Begun, Call, Happening, Interruption, OpenQuestion, Outcome, Settlement, Work, WorkEvents};
+use openoxide_mcp_server::{
+    Begun, Call, Happening, Interruption, OpenQuestion, Outcome, Settlement, TaskRule, Work, WorkEvents,
+};
 use serde_json::{Map, Value};
 use tokio::sync::{broadcast, oneshot};
 use tokio::task::AbortHandle;
@@ -157,13 +159,13 @@ impl Work for Run {
         if let Some(outcome) = &state.outcome {
             return Begun::Answer(outcome.clone());
         }
-        let may_be_task = match self.as_task {
-            AsTask::Never => false,
-            AsTask::Maybe | AsTask::Always => true,
-            AsTask::AfterAsking => state.was_asked,
+        let task = match self.as_task {
+            AsTask::Maybe | AsTask::Always => TaskRule::Slow,
+            AsTask::AfterAsking if state.was_asked => TaskRule::Slow,
+            AsTask::AfterAsking | AsTask::Never => TaskRule::Never,
         };
         let events = RunEvents { run: Arc::clone(&self), events: self.events.subscribe() };
-        Begun::Work { events: Box::new(events), may_be_task }
+        Begun::Work { events: Box::new(events), task }
     }
 }
 

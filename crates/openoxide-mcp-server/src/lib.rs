@@ -44,13 +44,13 @@ mod transport;
 pub use agent::ApprovalStrategy;
 pub use backend::{
     Backend, Begun, Call, CallKind, Change, Changed, Happening, List, OpenQuestion, Outcome, Prepared, PreparedCall,
-    Refusal, Settlement, Standing, Work, WorkEvents,
+    Refusal, Settlement, Standing, TaskRule, Work, WorkEvents,
 };
 pub use openoxide_core::Interruption;
 pub use openoxide_mcp_protocol::TraceContext;
 pub use openoxide_mcp_protocol::tools::ToolFamilies;
 pub use principal::Principal;
-pub use server::{OnEof, Server, ServerConfig, ServerOptions};
+pub use server::{ANSWER_WITHIN, OnEof, Server, ServerConfig, ServerOptions, TASK_AFTER};
 pub use service::{Service, Session};
 pub use transport::http::{Authority, HttpConfig, Origin, Token, serve_http};
 pub use transport::stdio::serve;

@@ -241,13 +241,13 @@ async fn a_task() {
         talk.server.client.trace.truncate(before);
         talk.next -= 1;
     };
-    until(&mut talk, &first, |shown| shown["statusMessage"] == "thinking").await;
+    until(&mut talk, &first, |shown| shown["statusMessage"].to_string().ends_with(": thinking\"")).await;
     ask(&mut talk, "tasks/cancel", json!({ "taskId": first })).await;
     ask(&mut talk, "tasks/get", json!({ "taskId": first })).await;
     let second = ask(&mut talk, "tools/call", prompt).await["result"]["taskId"].clone();
     let is_asked = |shown: &Value| {
         shown["status"] == "input_required"
-            && shown["statusMessage"].as_str().is_some_and(|text| text.starts_with("waiting"))
+            && shown["statusMessage"].as_str().is_some_and(|text| text.contains(": waiting"))
     };
     let asked = until(&mut talk, &second, is_asked).await;
     let answers: Value = asked["inputRequests"]

@@ -79,7 +79,7 @@ pub struct OpenoxideParams {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ReplyParams {
-    /// The thread, as returned in threadId.
+    /// The thread, as returned in threadId; or the id of a task; or "last": the thread this connection used last.
     pub thread_id: String,
     /// What to do next. Without it, wait for the running turn, or get the last result.
     #[serde(default)]
@@ -110,7 +110,7 @@ pub struct ReplyParams {
 pub struct QueryParams {
     /// The question about the code.
     pub query: String,
-    /// Ask with this thread's history, in a read-only fork of it.
+    /// Ask with this thread's history, in a read-only fork of it. Named as in openoxide-reply.
     #[serde(default)]
     #[schemars(with = "String")]
     pub thread_id: Option<String>,

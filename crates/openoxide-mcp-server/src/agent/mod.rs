@@ -4,6 +4,7 @@
 //! turn asks for is settled in [`approvals`], and [`shape`] says what its results and questions look like. How calls, questions and tasks are kept is not known here.
 
 mod approvals;
+mod naming;
 mod report;
 mod shape;
 mod submit;
@@ -23,12 +24,14 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::backend::{
-    Backend, Begun, Call, CallKind, Change, Changed, List, Outcome, Prepared, PreparedCall, Refusal, Standing, Work,
+    Backend, Begun, Call, CallKind, Change, Changed, List, Outcome, Prepared, PreparedCall, Recent, Refusal, Standing,
+    Work,
 };
 use crate::convert::result::CallResult;
 use crate::convert::{choices, resources};
 use crate::principal::Principal;
 pub use approvals::ApprovalStrategy;
+use naming::Named;
 use shape::Shape;
 use submit::{Reply, SubmitOutcome};
 use turn::Turn;
@@ -129,6 +132,10 @@ impl Backend for Agent {
         Turn::new(thread, turn_id, self.strategy).standing()
     }
 
+    fn work_title(&self, name: &WorkName) -> Option<String> {
+        Some(format!("thread {}", turn::ids(name)?.0))
+    }
+
     fn work_meta(&self, name: &WorkName) -> Option<Value> {
         let (thread, turn) = turn::ids(name)?;
         Some(json!({ "threadId": thread.to_string(), "turnId": turn.to_string() }))
@@ -192,8 +199,14 @@ impl PreparedCall for PreparedTurn {
         self.tool_call.wait_seconds().map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
     }
 
+    /// Hosts that were made for Codex know no tool that fetches a result.
+    fn may_answer_early(&self) -> bool {
+        Shape::of(&self.tool, &self.tool_call) == Shape::Native
+    }
+
     fn too_late(&self, era: Era) -> Outcome {
-        let refused = CallResult::refused(self.tool_call.thread_id(), CoreError::Ending);
+        let thread = self.tool_call.thread_id().filter(|name| *name != naming::LAST);
+        let refused = CallResult::refused(thread, CoreError::Ending);
         Ok(Shape::of(&self.tool, &self.tool_call).result(era, &refused))
     }
 
@@ -203,14 +216,79 @@ impl PreparedCall for PreparedTurn {
         let shape = Shape::of(&tool, &tool_call);
         let outcome: BoxFuture<'static, SubmitOutcome> = match tool_call {
             // Here and not in the future: prompts of one thread queue in the order they came.
-            ToolCall::Reply(params) => match submit::reply(&manager, &principal, params) {
-                Reply::Now(outcome) => Box::pin(std::future::ready(outcome)),
-                Reply::Later(outcome) => Box::pin(submit::unless_cancelled(Arc::clone(call), outcome)),
-            },
-            ToolCall::Start(params) => Box::pin(async move { submit::start(&manager, &principal, *params) }),
-            ToolCall::Query(params) => Box::pin(submit::query_in_background(manager, principal, params)),
+            ToolCall::Reply(mut params) => {
+                let named = match shape {
+                    Shape::Native => naming::find(call, &manager, &params.thread_id, params.prompt.is_some()),
+                    Shape::Codex { .. } => Named::Now(Ok(params.thread_id.clone())),
+                };
+                match named {
+                    Named::Now(Err(refused)) => Box::pin(std::future::ready(refused)),
+                    Named::Now(Ok(thread)) => {
+                        params.thread_id = thread;
+                        match submit::reply(&manager, &principal, params) {
+                            Reply::Now(outcome) => {
+                                naming::note(call, &outcome);
+                                Box::pin(std::future::ready(outcome))
+                            }
+                            Reply::Later(outcome) => continued(call, outcome),
+                        }
+                    }
+                    Named::Later(found) => {
+                        let reply = async move {
+                            let (found, slot) = found.await;
+                            params.thread_id = match found {
+                                Ok(thread) => thread,
+                                Err(refused) => return refused,
+                            };
+                            let reply = submit::reply(&manager, &principal, params);
+                            drop(slot);
+                            match reply {
+                                Reply::Now(outcome) => outcome,
+                                Reply::Later(outcome) => outcome.await,
+                            }
+                        };
+                        continued(call, Box::pin(reply))
+                    }
+                }
+            }
+            ToolCall::Start(params) => {
+                let slot = call.recent.as_ref().map(Recent::reserve);
+                Box::pin(async move {
+                    let outcome = submit::start(&manager, &principal, *params);
+                    naming::note_in(slot, &outcome);
+                    outcome
+                })
+            }
+            ToolCall::Query(mut params) => {
+                let named = params.thread_id.as_deref().map(|name| naming::find(call, &manager, name, true));
+                let slot = call.recent.as_ref().map(Recent::reserve);
+                Box::pin(async move {
+                    let found = match named {
+                        None => None,
+                        Some(Named::Now(found)) => Some(found),
+                        Some(Named::Later(found)) => Some(found.await.0),
+                    };
+                    params.thread_id = match found.transpose() {
+                        Ok(thread) => thread,
+                        Err(refused) => return refused,
+                    };
+                    let outcome = submit::query_in_background(manager, principal, params).await;
+                    naming::note_in(slot, &outcome);
+                    outcome
+                })
+            }
         };
         let call = Arc::clone(call);
         Box::pin(async move { turn::begun(&call, outcome.await, shape, agent.strategy) })
     }
+}
+
+/// Where a reply gets to that has to wait, unless it is cancelled.
+fn continued(call: &Arc<Call>, outcome: BoxFuture<'static, SubmitOutcome>) -> BoxFuture<'static, SubmitOutcome> {
+    let call = Arc::clone(call);
+    Box::pin(async move {
+        let outcome = submit::unless_cancelled(&call, outcome).await;
+        naming::note(&call, &outcome);
+        outcome
+    })
 }

@@ -223,14 +223,22 @@ fn as_told(manager: &ThreadManager, principal: &Principal, id: ThreadId, error: 
     }
 }
 
-/// Takes a call that is cancelled while it waits out of the queue, so that the next need not wait for it.
-pub(super) async fn unless_cancelled(call: Arc<Call>, outcome: BoxFuture<'static, SubmitOutcome>) -> SubmitOutcome {
+/// Takes a call that is cancelled while it waits out of the queue, so that the next need not wait for it. One whose client
+/// has timed out is not: what it asks for is still wanted.
+pub(super) async fn unless_cancelled(call: &Call, mut outcome: BoxFuture<'static, SubmitOutcome>) -> SubmitOutcome {
     // Cancel-safe: a turn is asked for by the poll that makes the outcome ready.
     tokio::select! {
         biased;
-        () = call.cancelled.notified() => SubmitOutcome::Cancelled,
-        outcome = outcome => outcome,
+        () = call.cancelled.notified() => {}
+        outcome = &mut outcome => return outcome,
     }
+    if !call.has_timed_out() {
+        return SubmitOutcome::Cancelled;
+    }
+    let outcome = outcome.await;
+    // The runner is to hear of it as well.
+    call.cancelled.notify_one();
+    outcome
 }
 
 fn reply_on(thread: &Arc<Thread>, principal: &Principal, params: ReplyParams) -> SubmitOutcome {

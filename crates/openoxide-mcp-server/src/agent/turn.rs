@@ -19,7 +19,7 @@ use super::report::Reporter;
 use super::shape::Shape;
 use super::submit::{SubmitOutcome, TurnHandle};
 use super::turn_result;
-use crate::backend::{Begun, Call, Happening, OpenQuestion, Outcome, Settlement, Work, WorkEvents};
+use crate::backend::{Begun, Call, Happening, OpenQuestion, Outcome, Settlement, TaskRule, Work, WorkEvents};
 use crate::convert::event::{EventData, asking, doing, phase_of};
 use crate::convert::question;
 use crate::convert::result::CallResult;
@@ -52,9 +52,13 @@ pub(super) fn begun(call: &Arc<Call>, outcome: SubmitOutcome, shape: Shape, stra
         })),
         SubmitOutcome::Turn(handle) => {
             handle.thread.used_by(call.client.name.as_deref());
-            // Codex's clients know no tasks.
-            let may_be_task = shape == Shape::Native;
-            Begun::Work { events: Box::new(TurnEvents::new(call, *handle, shape, strategy)), may_be_task }
+            let task = match (&shape, call.name.as_str()) {
+                // Codex's clients know no tasks.
+                (Shape::Codex { .. }, _) => TaskRule::Never,
+                (Shape::Native, QUERY) => TaskRule::VerySlow,
+                (Shape::Native, _) => TaskRule::Slow,
+            };
+            Begun::Work { events: Box::new(TurnEvents::new(call, *handle, shape, strategy)), task }
         }
     }
 }

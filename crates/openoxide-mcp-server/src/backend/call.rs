@@ -1,8 +1,10 @@
 //! One open `tools/call` or `prompts/get`, as its runner and its backend see it: who sent it, and what is told for it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use openoxide_mcp_protocol::request_state::WorkName;
 use openoxide_mcp_protocol::{
     ClientFacts, Era, LogLevel, LogMessage, ProgressMessage, ProgressToken, RequestId, notification,
 };
@@ -11,6 +13,7 @@ use serde::Serialize;
 use tokio::sync::Notify;
 
 use super::log_level::ConnectionLogLevel;
+use super::recent::Recent;
 use crate::principal::Principal;
 
 /// See the module.
@@ -34,7 +37,18 @@ pub struct Call {
     pub(crate) gate: Arc<Gate>,
     /// Told once when the client cancels; the runner is the only one who waits, and a stored permit counts.
     pub(crate) cancelled: Notify,
+    /// Set before `cancelled` is told where the client has only waited too long: it still wants the work.
+    pub(crate) has_timed_out: AtomicBool,
     pub(crate) progress: Mutex<Progress>,
+    /// What the calls of its connection have got to; none for a modern request, which belongs to no connection.
+    pub(crate) recent: Option<Arc<Recent>>,
+    pub(crate) tasks: Arc<dyn TaskNames>,
+}
+
+/// Knows which work a task is about.
+pub(crate) trait TaskNames: Send + Sync {
+    /// The work of the task of this id, if it is this principal's. Blocks on the disk.
+    fn work_of_task(&self, id: &str, principal: &Principal) -> Option<WorkName>;
 }
 
 /// The least severe log message that is wanted.
@@ -112,6 +126,11 @@ impl Call {
             let params = ProgressMessage { progress_token: token, progress: *told, message };
             self.out.offer_for(&self.gate, notification("notifications/progress", &params));
         }
+    }
+
+    /// Whether it is cancelled because its client has waited too long.
+    pub(crate) fn has_timed_out(&self) -> bool {
+        self.has_timed_out.load(Ordering::Acquire)
     }
 
     /// Whether the client asked for progress.

@@ -9,6 +9,7 @@ mod call;
 mod change;
 mod log_level;
 mod prepared;
+mod recent;
 mod work;
 
 use std::sync::Arc;
@@ -24,11 +25,12 @@ use serde_json::{Value, json};
 
 use crate::principal::Principal;
 pub use call::Call;
-pub(crate) use call::WantedLevel;
+pub(crate) use call::{TaskNames, WantedLevel};
 pub use change::{Change, Changed, List};
 pub(crate) use log_level::ConnectionLogLevel;
 pub use prepared::{CallKind, Prepared, PreparedCall, Refusal};
-pub use work::{Begun, Happening, OpenQuestion, Outcome, Settlement, Standing, Work, WorkEvents};
+pub(crate) use recent::{Recent, RecentName, Slot};
+pub use work::{Begun, Happening, OpenQuestion, Outcome, Settlement, Standing, TaskRule, Work, WorkEvents};
 
 /// How long a question may wait for its answer where nobody says.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(600);
@@ -64,6 +66,11 @@ pub trait Backend: Send + Sync + 'static {
     fn standing(&self, name: &WorkName) -> Standing {
         let lost = || Standing::Over(Err(WireError::internal("the process that did the work has ended")));
         self.work(name).map_or_else(lost, |work| work.standing())
+    }
+
+    /// What the work of a task is called, for a person: what its status message begins with.
+    fn work_title(&self, _name: &WorkName) -> Option<String> {
+        None
     }
 
     /// What a task says of its work, for a program.

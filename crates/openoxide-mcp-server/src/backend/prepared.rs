@@ -19,6 +19,12 @@ pub trait PreparedCall: Send {
         None
     }
 
+    /// Whether it may be answered before its work is over although its caller has not said so, because the client has a way
+    /// to come back for the result.
+    fn may_answer_early(&self) -> bool {
+        false
+    }
+
     /// Whether it may begin where it comes with answers and without the state of the call that asked: nothing must be done
     /// twice then. The answers are those to the questions of their keys.
     fn may_begin_anew(&self) -> bool {

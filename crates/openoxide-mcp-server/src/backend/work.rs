@@ -2,6 +2,7 @@
 //! calls, and goes on when they leave.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use openoxide_core::Interruption;
@@ -131,8 +132,8 @@ pub enum Begun {
     Work {
         /// What happens there from now on.
         events: Box<dyn WorkEvents>,
-        /// Whether a client that takes tasks gets one for it.
-        may_be_task: bool,
+        /// Whether a client that takes tasks gets one for it, and when.
+        task: TaskRule,
     },
     /// The answer is known already.
     Answer(Outcome),
@@ -140,6 +141,28 @@ pub enum Begun {
     Later(BoxFuture<'static, Outcome>),
     /// Nowhere: the client does not want an answer any more.
     Cancelled,
+}
+
+/// Whether and when work becomes a task where its client takes tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskRule {
+    /// Never.
+    Never,
+    /// When it takes longer than the server waits, or asks.
+    Slow,
+    /// The same for work that is mostly short: the server waits ten times as long.
+    VerySlow,
+}
+
+impl TaskRule {
+    /// How long work is waited for before it becomes a task, on a server that waits for `usual`; none for ever.
+    pub(crate) fn after(self, usual: Duration) -> Option<Duration> {
+        match self {
+            Self::Never => None,
+            Self::Slow => Some(usual),
+            Self::VerySlow => Some(usual.saturating_mul(10)),
+        }
+    }
 }
 
 /// How the work of a task stands.

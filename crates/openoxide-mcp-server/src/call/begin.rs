@@ -9,11 +9,12 @@ use openoxide_mcp_protocol::{CallToolParams, Era, WireError};
 use openoxide_rpc::Gate;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::CallBinding;
-use super::runner::{self, CallSpec};
-use crate::backend::{Backend, Begun, Call, CallKind, Refusal, Settlement, WantedLevel};
+use super::runner::{self, CallSpec, Limit};
+use crate::backend::{Backend, Begun, Call, CallKind, Refusal, Settlement, TaskNames, WantedLevel};
 use crate::compat::hosts;
 use crate::connection::{Connection, Request};
 
@@ -78,12 +79,20 @@ pub(crate) fn begin(request: Request<'_>, kind: CallKind, params: CallToolParams
         out: Arc::clone(responder.out()),
         gate: Gate::new(),
         cancelled: Notify::new(),
+        has_timed_out: Default::default(),
         progress: Default::default(),
+        recent: (era == Era::Legacy).then(|| Arc::clone(&connection.recent)),
+        tasks: Arc::clone(&connection.server) as Arc<dyn TaskNames>,
     });
-    let limit = prepared.wait().or(server.max_wait).or_else(|| {
-        let (name, gets_progress) = (open.call.client.name.as_deref(), open.call.wants_progress());
-        (era == Era::Legacy).then(|| hosts::wait(name, gets_progress)).flatten()
-    });
+    let limit = match (prepared.wait().or(server.max_wait), era) {
+        (Some(after), _) => Some(Limit::Asked(after)),
+        (None, Era::Legacy) => {
+            let otherwise = server.answer_within.filter(|_| prepared.may_answer_early());
+            let (name, gets_progress) = (open.call.client.name.as_deref(), open.call.wants_progress());
+            hosts::wait(name, gets_progress, otherwise).map(|within| Limit::Patience { within, since: Instant::now() })
+        }
+        (None, Era::Modern) => None,
+    };
     let trace = meta.trace.as_ref().map(|trace| trace.parent.as_str());
     let span = match kind {
         CallKind::Tool => tracing::info_span!("tools/call", tool = open.call.name, request = %open.call.id, trace),

@@ -17,18 +17,22 @@ use crate::server::tasks::Task;
 /// From one look whether anybody still asks to the next.
 const LOOK: Duration = Duration::from_secs(30);
 
-/// Follows the work of a task of `client` to its end. `open` is dropped when the result is written.
+/// Attaches the task of `client` to its work.
+pub(super) fn attach(server: &Server, work: &dyn Work, client: ClientFacts) -> Attachment {
+    // Any connection of the task's principal may answer for it, so it is asked beside those that have calls here.
+    let connection = server.attachments.connection_key();
+    server.attachments.attach(work.id(), Gate::new().key(), connection, client)
+}
+
+/// Follows the work of a task to its end. `open` is dropped when the result is written.
 pub(super) async fn follow(
     server: Arc<Server>,
     task: Arc<Task>,
-    client: ClientFacts,
+    attachment: Attachment,
     mut events: Box<dyn WorkEvents>,
     open: OpenRequest,
 ) {
     let work = events.work();
-    // Any connection of the task's principal may answer for it, so it is asked beside those that have calls here.
-    let connection = server.attachments.connection_key();
-    let attachment = server.attachments.attach(work.id(), Gate::new().key(), connection, client);
     put_questions(&server, &task, &*work, &attachment);
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Skip);

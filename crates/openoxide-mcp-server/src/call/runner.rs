@@ -11,7 +11,7 @@ use openoxide_mcp_protocol::request_state::{Binding, ParkedCall};
 use openoxide_mcp_protocol::{Ask, Era, complete, input_required, request};
 use openoxide_rpc::Responder;
 use serde_json::{Map, Value};
-use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::{CallBinding, follow};
 use crate::backend::{Begun, Call, CallKind, Happening, Outcome, Settlement, Work, WorkEvents};
@@ -19,6 +19,7 @@ use crate::connection::Connection;
 use crate::connection::calls::OpenCall;
 use crate::server::attachments::{AskRight, Attachment};
 use crate::server::lifecycle::{OpenRequest, Submitting};
+use crate::server::tasks::Task;
 
 /// Progress is sent at least this often while a call is open.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -32,8 +33,8 @@ pub(super) struct CallSpec {
     pub(super) open: OpenCall,
     pub(super) responder: Responder,
     pub(super) kind: CallKind,
-    /// Answer after this time even if the work goes on.
-    pub(super) limit: Option<Duration>,
+    /// When it is answered even if the work goes on.
+    pub(super) limit: Option<Limit>,
     /// What a parked call is bound to.
     pub(super) binding: CallBinding,
     /// Answers that a call has begun with, by the keys of their questions.
@@ -42,6 +43,25 @@ pub(super) struct CallSpec {
     pub(super) open_request: OpenRequest,
     /// Dropped when the call has got to its work.
     pub(super) submitting: Submitting,
+}
+
+/// When a call is answered although its work goes on.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Limit {
+    /// So long after it got to its work: its caller or the operator says so.
+    Asked(Duration),
+    /// So long after it came: its client would give up.
+    Patience { within: Duration, since: Instant },
+}
+
+impl Limit {
+    /// When that is for a call that gets to its work now.
+    fn deadline(self) -> Option<Instant> {
+        match self {
+            Self::Asked(after) => (after < LONGEST_WAIT).then(|| Instant::now() + after),
+            Self::Patience { within, since } => (within < LONGEST_WAIT).then(|| since + within),
+        }
+    }
 }
 
 /// How a runner is done with the work of its call.
@@ -70,13 +90,20 @@ pub(super) async fn run(spec: CallSpec, begun: BoxFuture<'static, Begun>) {
             Begun::Answer(outcome) => End::Answer(outcome),
             Begun::Later(outcome) => End::Later(outcome),
             Begun::Cancelled => End::Cancelled,
-            Begun::Work { events, may_be_task }
-                if may_be_task && call.client.takes_tasks && call.era == Era::Modern =>
-            {
-                into_task(CallRunner::new(&connection, &call, events, binding, answers), &open_request).await
-            }
-            Begun::Work { events, .. } => {
-                CallRunner::new(&connection, &call, events, binding, answers).run(limit).await
+            Begun::Work { events, task } => {
+                let takes_tasks = call.client.takes_tasks && call.era == Era::Modern;
+                let task_after = task.after(connection.server.task_after).filter(|_| takes_tasks);
+                let runner = CallRunner {
+                    connection: &connection,
+                    call: &call,
+                    work: events.work(),
+                    events,
+                    binding,
+                    answers,
+                    phase: None,
+                    open_request: &open_request,
+                };
+                runner.run(limit, task_after).await
             }
         }
     };
@@ -110,23 +137,6 @@ pub(super) async fn run(spec: CallSpec, begun: BoxFuture<'static, Begun>) {
     drop((room, open_request));
 }
 
-/// Answers with a task, which follows the work from now on.
-async fn into_task(runner: CallRunner<'_>, open_request: &OpenRequest) -> End {
-    let (server, call) = (&runner.connection.server, runner.call);
-    match server.tasks.create(&call.principal, runner.work.name(), call.client.can_be_asked) {
-        Ok(task) => {
-            let answer = task.created(&server.tasks);
-            let (server, client) = (Arc::clone(server), call.client.clone());
-            tokio::spawn(follow::follow(server, task, client, runner.events, open_request.clone()));
-            End::Answer(Ok(answer))
-        }
-        Err(error) => {
-            tracing::warn!(%error, "a task could not be written, so its call waits for the work");
-            runner.run(None).await
-        }
-    }
-}
-
 /// One call on its work.
 struct CallRunner<'a> {
     connection: &'a Arc<Connection>,
@@ -135,40 +145,48 @@ struct CallRunner<'a> {
     events: Box<dyn WorkEvents>,
     binding: CallBinding,
     answers: Map<String, Value>,
+    /// What goes on, for a person.
+    phase: Option<String>,
+    /// A task that takes over holds it as well.
+    open_request: &'a OpenRequest,
 }
 
-impl<'a> CallRunner<'a> {
-    fn new(
-        connection: &'a Arc<Connection>,
-        call: &'a Arc<Call>,
-        events: Box<dyn WorkEvents>,
-        binding: CallBinding,
-        answers: Map<String, Value>,
-    ) -> Self {
-        Self { connection, call, work: events.work(), events, binding, answers }
-    }
-
-    async fn run(mut self, limit: Option<Duration>) -> End {
+impl CallRunner<'_> {
+    /// Waits for the work, until `limit`, or until it becomes a task: after `task_after`, or where it asks. None where it
+    /// becomes none.
+    async fn run(mut self, limit: Option<Limit>, task_after: Option<Duration>) -> End {
         let (key, client) = (self.call.gate.key(), self.call.client.clone());
         let attachment = self.connection.server.attachments.attach(self.work.id(), key, self.connection.key, client);
-        self.events.open(self.call);
-        if let Some(answer) = self.ask_pending(&attachment) {
-            attachment.park();
-            return End::Answer(Ok(answer));
+        let mut may_be_task = task_after.is_some();
+        if task_after == Some(Duration::ZERO) {
+            match self.create_task() {
+                Some(task) => return self.hand_over(&task, attachment),
+                None => may_be_task = false,
+            }
         }
-        let now = tokio::time::Instant::now();
-        let deadline = limit.filter(|limit| *limit < LONGEST_WAIT).map(|limit| now + limit);
+        self.events.open(self.call);
+        let parked = self.ask_pending(&attachment);
+        if !parked.is_empty() {
+            return self.park(parked, attachment, may_be_task);
+        }
+        let now = Instant::now();
+        let mut deadline = limit.and_then(Limit::deadline);
+        // A caller that waits for less gets its task by then.
+        let mut task_at = task_after.map(|after| deadline.map_or(now + after, |limit| limit.min(now + after)));
         let mut heartbeat = interval_at(now + HEARTBEAT, HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
-            // Cancel-safe: notifications keep their permit, the sleep is remade from its deadline, `next` takes an
+            // Cancel-safe: notifications keep their permit, the sleeps are remade from their deadlines, `next` takes an
             // event only when it returns it. The work's own events come first, so that an answer that is there wins
-            // over a deadline that has passed.
+            // over a deadline that has passed, and a question over both.
             tokio::select! {
                 biased;
                 () = self.call.cancelled.notified() => return self.cancelled(attachment),
                 happening = self.events.next() => {
                     let Some(happening) = happening else { return self.ended() };
+                    if let Some(phase) = self.events.phase() {
+                        self.phase = Some(phase);
+                    }
                     tokio::select! {
                         () = self.events.tell(self.call) => {}
                         () = self.call.cancelled.notified() => return self.cancelled(attachment),
@@ -176,9 +194,9 @@ impl<'a> CallRunner<'a> {
                     match happening {
                         Happening::Ended => return self.ended(),
                         Happening::Asked => {
-                            if let Some(answer) = self.ask_pending(&attachment) {
-                                attachment.park();
-                                return End::Answer(Ok(answer));
+                            let parked = self.ask_pending(&attachment);
+                            if !parked.is_empty() {
+                                return self.park(parked, attachment, may_be_task);
                             }
                         }
                         Happening::Settled(question) => {
@@ -189,18 +207,65 @@ impl<'a> CallRunner<'a> {
                     }
                 }
                 () = attachment.ask_again.notified() => {
-                    if let Some(answer) = self.ask_pending(&attachment) {
-                        attachment.park();
-                        return End::Answer(Ok(answer));
+                    let parked = self.ask_pending(&attachment);
+                    if !parked.is_empty() {
+                        return self.park(parked, attachment, may_be_task);
                     }
                 }
-                () = wait_until(deadline) => {
-                    self.withdraw_questions();
-                    return End::Answer(self.events.unfinished(self.call.era));
+                () = wait_until(task_at) => {
+                    task_at = None;
+                    // A client whose input is over cannot ask for a task any more.
+                    if self.connection.can_answer() && let Some(task) = self.create_task() {
+                        return self.hand_over(&task, attachment);
+                    }
+                    may_be_task = false;
                 }
+                () = wait_until(deadline) => match limit {
+                    // Whoever ends its input and stays to read has all the patience there is.
+                    Some(Limit::Patience { .. }) if !self.connection.can_answer() => deadline = None,
+                    _ => {
+                        self.withdraw_questions();
+                        return End::Answer(self.events.unfinished(self.call.era));
+                    }
+                },
                 _ = heartbeat.tick(), if self.call.wants_progress() => self.call.heartbeat(),
             }
         }
+    }
+
+    /// Makes a task for the work; none where it could not be written down.
+    fn create_task(&self) -> Option<Arc<Task>> {
+        let (tasks, client) = (&self.connection.server.tasks, &self.call.client);
+        match tasks.create(&self.call.principal, self.work.name(), client.can_be_asked) {
+            Ok(task) => Some(task),
+            Err(error) => {
+                tracing::warn!(%error, "a task could not be written, so its call waits for the work");
+                None
+            }
+        }
+    }
+
+    /// Answers with a task, which follows the work from now on.
+    fn hand_over(self, task: &Arc<Task>, attachment: Attachment) -> End {
+        let server = &self.connection.server;
+        let answer = task.created(&server.tasks, self.phase);
+        // Before the call leaves, so that somebody is always there to be asked.
+        let following = follow::attach(server, &*self.work, self.call.client.clone());
+        drop(attachment);
+        let (server, task, open) = (Arc::clone(server), Arc::clone(task), self.open_request.clone());
+        tokio::spawn(follow::follow(server, task, following, self.events, open));
+        End::Answer(Ok(answer))
+    }
+
+    /// Answers with questions: in the state of a task where there may be one, else in a result to come back from.
+    fn park(self, parked: Vec<(String, Ask)>, attachment: Attachment, may_be_task: bool) -> End {
+        if may_be_task && let Some(task) = self.create_task() {
+            return self.hand_over(&task, attachment);
+        }
+        let state = ParkedCall { work: self.work.name(), approvals: parked.iter().map(|(id, _)| id.clone()).collect() };
+        let sealed = |binding: &Binding<'_>| self.connection.server.seal(&state, binding);
+        attachment.park();
+        End::Answer(Ok(input_required(parked, self.binding.with(&self.connection.principal, sealed))))
     }
 
     fn ended(self) -> End {
@@ -208,8 +273,8 @@ impl<'a> CallRunner<'a> {
         End::Later(self.events.outcome(self.call.era))
     }
 
-    /// Puts every question of the work that is this call's to put. Returns the answer to park with, in the modern era.
-    fn ask_pending(&mut self, attachment: &Attachment) -> Option<Value> {
+    /// Puts every question of the work that is this call's to put. Returns those to park with, in the modern era.
+    fn ask_pending(&mut self, attachment: &Attachment) -> Vec<(String, Ask)> {
         let client = self.call.client.name.as_deref();
         for question in self.work.questions() {
             if let Some(answer) = self.answers.remove(&question.id) {
@@ -238,12 +303,7 @@ impl<'a> CallRunner<'a> {
                 }
             }
         }
-        if parked.is_empty() {
-            return None;
-        }
-        let state = ParkedCall { work: self.work.name(), approvals: parked.iter().map(|(id, _)| id.clone()).collect() };
-        let sealed = |binding: &Binding<'_>| self.connection.server.seal(&state, binding);
-        Some(input_required(parked, self.binding.with(&self.connection.principal, sealed)))
+        parked
     }
 
     /// Whoever still shows a question of this call is told that it is settled.
@@ -254,13 +314,16 @@ impl<'a> CallRunner<'a> {
     fn cancelled(self, attachment: Attachment) -> End {
         self.withdraw_questions();
         let nobody_left = attachment.detach();
-        self.events.cancelled(nobody_left);
+        // A client that has waited too long still wants the work, which goes on like any that nobody follows.
+        if !self.call.has_timed_out() {
+            self.events.cancelled(nobody_left);
+        }
         End::Cancelled
     }
 }
 
 /// Sleeps until the deadline, for ever without one.
-async fn wait_until(deadline: Option<tokio::time::Instant>) {
+async fn wait_until(deadline: Option<Instant>) {
     match deadline {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,

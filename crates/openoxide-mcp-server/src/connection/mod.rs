@@ -17,7 +17,7 @@ pub(crate) use agreed::Agreed;
 pub(crate) use request::Request;
 
 use crate::Server;
-use crate::backend::{ConnectionLogLevel, List};
+use crate::backend::{ConnectionLogLevel, List, Recent};
 use crate::principal::Principal;
 use crate::server::attachments::ConnectionKey;
 use calls::Calls;
@@ -44,6 +44,8 @@ pub(crate) struct Connection {
     pub(crate) questions: Questions,
     pub(crate) log_level: Arc<ConnectionLogLevel>,
     pub(crate) subscriptions: Arc<Subscriptions>,
+    /// What its legacy calls have got to.
+    pub(crate) recent: Arc<Recent>,
     /// Bytes that requests may hold which wait for room for their answers.
     pub(crate) waiting: Arc<Semaphore>,
     /// The right to read an answer from the disk; a few are read at once.
@@ -64,6 +66,7 @@ impl Connection {
             questions: Questions::default(),
             log_level: Arc::default(),
             subscriptions: Arc::default(),
+            recent: Arc::default(),
             waiting: Arc::new(Semaphore::new(WAITING)),
             reading: Semaphore::new(READING),
             is_input_over: AtomicBool::new(false),
@@ -96,11 +99,13 @@ impl Connection {
         }
     }
 
-    /// Ends a request for its client: nothing more is said for it, and its runner decides what becomes of the work.
-    pub(crate) fn cancel(&self, id: &RequestId) {
+    /// Ends a request for its client: nothing more is said for it, and its runner decides what becomes of the work. A client
+    /// that has timed out still wants the work.
+    pub(crate) fn cancel(&self, id: &RequestId, has_timed_out: bool) {
         self.subscriptions.cancel(id);
         if let Some(call) = self.calls.take(id) {
             call.out.silence(&call.gate);
+            call.has_timed_out.store(has_timed_out, Ordering::Release);
             call.cancelled.notify_one();
         }
     }
@@ -119,7 +124,7 @@ impl Connection {
     pub(crate) fn close(&self) {
         self.subscriptions.close();
         for id in self.calls.ids() {
-            self.cancel(&id);
+            self.cancel(&id, false);
         }
     }
 }

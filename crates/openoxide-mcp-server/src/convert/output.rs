@@ -13,9 +13,20 @@ use super::data::{self, ChangeData};
 /// Bytes of diffs that the changes of one patch are shown with.
 pub(crate) const CHANGES_SHOWN: usize = 32 * 1024;
 
-/// What a call says whose turn goes on.
-pub(super) const RUNNING: &str =
-    "The turn is still running. Call openoxide-reply with this thread_id and no prompt to wait for its result.";
+/// What a call says whose turn goes on: first what to do, because a model may read no further. "last" is known of a
+/// connection, which a modern request has none of.
+pub(super) fn running_text(era: Era, thread: &Thread) -> String {
+    let last = match era {
+        Era::Legacy => " (or \"last\")",
+        Era::Modern => "",
+    };
+    format!(
+        "The turn is not finished; it goes on. To wait for its result call openoxide-reply with thread_id \"{}\"{last} and no \
+         prompt.",
+        thread.id()
+    )
+}
+
 /// What a call says that has closed its thread.
 pub(super) const CLOSED: &str = "The thread is closed.";
 
@@ -112,7 +123,7 @@ fn parts_of(lengths: &[usize], mut room: usize) -> Vec<usize> {
 pub(crate) fn running(era: Era, thread: &Thread, turn: TurnId, started: Option<Instant>) -> Value {
     let milliseconds = started.map_or(0, |at| u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX));
     let output = ToolOutput {
-        content: RUNNING.to_owned(),
+        content: running_text(era, thread),
         status: Some(CallStatus::Running),
         turn: Some(of_turn(thread, turn, milliseconds)),
         ..of_thread(thread)

@@ -76,13 +76,25 @@ impl Processor {
     fn handle_notification(&self, method: &str, params: Option<&RawValue>) {
         match method {
             "notifications/cancelled" => match parse_params::<CancelledParams>(method, params) {
-                Ok(cancelled) => self.connection.cancel(&cancelled.request_id),
+                Ok(cancelled) => {
+                    let reason = cancelled.reason.as_deref().unwrap_or_default();
+                    self.connection.cancel(&cancelled.request_id, is_timeout(reason));
+                }
                 Err(error) => tracing::debug!(%error, "a malformed cancellation is ignored"),
             },
             "notifications/initialized" | "notifications/roots/list_changed" | "notifications/progress" => {}
             other => tracing::debug!(method = other, "an unknown notification is ignored"),
         }
     }
+}
+
+/// Whether the reason of a cancellation says that the client has waited too long, in the words of the SDKs. Nobody wishes the
+/// work to end then.
+fn is_timeout(reason: &str) -> bool {
+    const WORDS: [&str; 7] =
+        ["timed out", "timed-out", "timeout", "time out", "time-out", "deadline exceeded", "-32001"];
+    let reason = reason.to_lowercase();
+    WORDS.into_iter().any(|word| reason.contains(word))
 }
 
 impl Handler for Processor {
@@ -107,7 +119,7 @@ impl Session for Processor {
     }
 
     fn cancel(&self, id: &RequestId) {
-        self.connection.cancel(id);
+        self.connection.cancel(id, false);
     }
 
     fn is_busy(&self) -> bool {
@@ -120,5 +132,29 @@ impl Session for Processor {
 
     fn close(&self) {
         self.connection.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_timeout;
+
+    #[test]
+    fn a_timeout_is_told_from_a_wish() {
+        for reason in [
+            "McpError: MCP error -32001: Request timed out",
+            "Request timed out",
+            "Error: -32001",
+            "request timeout",
+            "Timed out while waiting for response",
+            "TimeoutError: The operation was aborted due to timeout",
+            "context deadline exceeded",
+        ] {
+            assert!(is_timeout(reason), "{reason}");
+        }
+        for reason in ["", "enough", "AbortError: This operation was aborted", "User cancelled", "client disconnected"]
+        {
+            assert!(!is_timeout(reason), "{reason}");
+        }
     }
 }

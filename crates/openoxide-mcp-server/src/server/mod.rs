@@ -11,18 +11,25 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use openoxide_core::{Interruption, ThreadManager};
-use openoxide_mcp_protocol::request_state::{Binding, ParkedCall, StateSeal};
+use openoxide_mcp_protocol::request_state::{Binding, ParkedCall, StateSeal, WorkName};
 use openoxide_mcp_protocol::tools::{Mirrored, ToolFamilies};
 use openoxide_mcp_protocol::{Description, TraceContext, WireError};
 
 use crate::agent::{Agent, ApprovalStrategy};
-use crate::backend::{Backend, List};
+use crate::backend::{Backend, List, TaskNames};
+use crate::principal::Principal;
 use crate::server::attachments::Attachments;
 use crate::server::lifecycle::Lifecycle;
 use crate::server::tasks::Tasks;
 
 /// How long a client may read nothing while its queue is full, where nobody says.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// When a legacy call is answered that nobody said or knows how long its client waits for: ten seconds before the time-out
+/// that most clients have.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(50);
+/// How long the work of a client that takes tasks is waited for before it becomes one.
+pub const TASK_AFTER: Duration = Duration::from_secs(2);
 
 /// How much longer than its questions a parked call can come back.
 const STATE_GRACE: Duration = Duration::from_secs(3600);
@@ -56,8 +63,13 @@ pub struct ServerConfig {
     pub tasks: Option<PathBuf>,
     /// What becomes of questions that nobody can be asked.
     pub approval_strategy: ApprovalStrategy,
-    /// How long a call waits for its turn where it does not say; `None` is without limit but for known hosts' own.
+    /// How long a call waits for its turn where it does not say; `None` leaves it to `answer_within` and known hosts' own.
     pub max_wait: Option<Duration>,
+    /// When a legacy call is answered whose client wants no progress and is not known to wait; `None` is when its turn is over.
+    pub answer_within: Option<Duration>,
+    /// How long the turn of a client that takes tasks is waited for before the call is answered with a task. A query is waited
+    /// for ten times as long.
+    pub task_after: Duration,
     /// How long a client on the standard streams may read nothing while its queue is full, before it counts as lost.
     pub write_timeout: Duration,
     /// What the end of input means to [`crate::serve`].
@@ -76,6 +88,10 @@ pub struct ServerOptions {
     pub tasks: Option<PathBuf>,
     /// As [`ServerConfig::max_wait`].
     pub max_wait: Option<Duration>,
+    /// As [`ServerConfig::answer_within`].
+    pub answer_within: Option<Duration>,
+    /// As [`ServerConfig::task_after`].
+    pub task_after: Duration,
     /// As [`ServerConfig::write_timeout`].
     pub write_timeout: Duration,
     /// As [`ServerConfig::on_eof`].
@@ -90,6 +106,8 @@ impl Default for ServerOptions {
             state_key_file: None,
             tasks: None,
             max_wait: None,
+            answer_within: Some(ANSWER_WITHIN),
+            task_after: TASK_AFTER,
             write_timeout: WRITE_TIMEOUT,
             on_eof: OnEof::default(),
             on_trace: None,
@@ -107,6 +125,8 @@ pub struct Server {
     pub(crate) write_timeout: Duration,
     pub(crate) attachments: Arc<Attachments>,
     pub(crate) max_wait: Option<Duration>,
+    pub(crate) answer_within: Option<Duration>,
+    pub(crate) task_after: Duration,
     pub(crate) on_trace: Option<fn(&tracing::Span, &TraceContext)>,
     pub(crate) tasks: Tasks,
     /// What headers repeat, by tool; made at the first call over HTTP.
@@ -126,19 +146,39 @@ impl Server {
             tasks,
             approval_strategy,
             max_wait,
+            answer_within,
+            task_after,
             write_timeout,
             on_eof,
             families,
             on_trace,
         } = config;
-        let options = ServerOptions { state_key_file, tasks, max_wait, write_timeout, on_eof, on_trace };
+        let options = ServerOptions {
+            state_key_file,
+            tasks,
+            max_wait,
+            answer_within,
+            task_after,
+            write_timeout,
+            on_eof,
+            on_trace,
+        };
         Self::with_backend(Agent::new(manager, approval_strategy, families), options)
     }
 
     /// A server of something else than the agent.
     #[must_use]
     pub fn with_backend(backend: Arc<dyn Backend>, options: ServerOptions) -> Arc<Self> {
-        let ServerOptions { state_key_file, tasks, max_wait, write_timeout, on_eof, on_trace } = options;
+        let ServerOptions {
+            state_key_file,
+            tasks,
+            max_wait,
+            answer_within,
+            task_after,
+            write_timeout,
+            on_eof,
+            on_trace,
+        } = options;
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             description: backend.description(),
@@ -149,6 +189,8 @@ impl Server {
             on_eof,
             write_timeout,
             max_wait,
+            answer_within,
+            task_after,
             on_trace,
             mirrored: OnceLock::new(),
             seal: OnceLock::new(),
@@ -208,5 +250,11 @@ impl Server {
     /// Opens what a parked call has come back with.
     pub(crate) fn open_state(&self, state: &str, binding: &Binding<'_>) -> Result<ParkedCall, WireError> {
         self.state_seal().open(state, binding)
+    }
+}
+
+impl TaskNames for Server {
+    fn work_of_task(&self, id: &str, principal: &Principal) -> Option<WorkName> {
+        Some(self.tasks.find(id, principal).ok()?.work_name())
     }
 }

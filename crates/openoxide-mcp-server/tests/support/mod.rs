@@ -16,6 +16,20 @@ use tokio::task::JoinHandle;
 /// How long a client may read nothing while its queue is full.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// When answers come that nobody has asked to come early, and when tasks are made.
+#[derive(Clone, Copy)]
+pub(crate) struct Waits {
+    pub(crate) answer_within: Option<Duration>,
+    pub(crate) task_after: Duration,
+}
+
+impl Default for Waits {
+    /// Each answer is that of its turn, and each task is there at once.
+    fn default() -> Self {
+        Self { answer_within: None, task_after: Duration::ZERO }
+    }
+}
+
 /// Longer than anything takes that works.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -46,6 +60,13 @@ pub(crate) async fn start_finishing(model: Arc<ScriptedModel>) -> Server {
 /// A client that does not read is waited for longer than any test takes.
 pub(crate) async fn start_patient(model: Arc<ScriptedModel>) -> Server {
     start_as(model, |_| {}, false, OnEof::default(), 10 * PATIENCE).await
+}
+
+/// Answers come and tasks are made as `waits` says.
+pub(crate) async fn start_waiting(model: Arc<ScriptedModel>, waits: Waits, codex: bool, on_eof: OnEof) -> Server {
+    let (agent, cwd) = agent_waiting(model, |_| {}, codex, on_eof, WRITE_TIMEOUT, waits);
+    let (client, task) = connect(agent);
+    Server { client, cwd, task }
 }
 
 /// One agent for any number of connections of one user.
@@ -80,6 +101,17 @@ fn agent(
     on_eof: OnEof,
     write_timeout: Duration,
 ) -> (Arc<Agent>, tempfile::TempDir) {
+    agent_waiting(model, adjust, codex, on_eof, write_timeout, Waits::default())
+}
+
+fn agent_waiting(
+    model: Arc<ScriptedModel>,
+    adjust: impl FnOnce(&mut Config),
+    codex: bool,
+    on_eof: OnEof,
+    write_timeout: Duration,
+    waits: Waits,
+) -> (Arc<Agent>, tempfile::TempDir) {
     let cwd = tempfile::tempdir().unwrap();
     // No test here starts a command, so the program that would is none.
     let launcher = openoxide_core::Launcher::new("/nonexistent/helper".into(), Default::default());
@@ -93,6 +125,8 @@ fn agent(
         tasks: None,
         approval_strategy: ApprovalStrategy::default(),
         max_wait: None,
+        answer_within: waits.answer_within,
+        task_after: waits.task_after,
         on_eof,
         write_timeout,
         families: if codex { ToolFamilies::All } else { ToolFamilies::Native },

@@ -140,9 +140,15 @@ impl Tasks {
         Ok(task)
     }
 
-    /// A task as far as its record tells.
-    fn shown(&self, record: &Record) -> TaskState {
-        record.shown(self.backend.work_meta(&record.work), TTL, POLL)
+    /// A task as far as its record tells, with what goes on.
+    fn shown(&self, record: &Record, message: Option<&str>) -> TaskState {
+        let mut shown = record.shown(self.backend.work_meta(&record.work), TTL, POLL);
+        // Hosts show the message to a person or their model, and nothing else that names the work.
+        shown.status_message = match (self.backend.work_title(&record.work), message) {
+            (Some(title), Some(message)) => Some(format!("{title}: {message}")),
+            (title, message) => title.or_else(|| message.map(str::to_owned)),
+        };
+        shown
     }
 
     fn forget(&self, task: &Task) {
@@ -177,32 +183,40 @@ impl Task {
 
     /// The work behind it, where this process has it.
     pub(crate) fn work(&self, tasks: &Tasks) -> Option<Arc<dyn Work>> {
-        let name = lock(&self.state).record.work.clone();
-        tasks.backend.work(&name)
+        tasks.backend.work(&self.work_name())
     }
 
-    /// It as its creator is told of it.
-    pub(crate) fn created(&self, tasks: &Tasks) -> Value {
-        tasks.shown(&lock(&self.state).record).created()
+    /// What its work is called.
+    pub(crate) fn work_name(&self) -> WorkName {
+        lock(&self.state).record.work.clone()
+    }
+
+    /// It as its creator is told of it, with what goes on by then.
+    pub(crate) fn created(&self, tasks: &Tasks, message: Option<String>) -> Value {
+        let mut state = lock(&self.state);
+        state.message = message;
+        tasks.shown(&state.record, state.message.as_deref()).created()
     }
 
     /// How it stands. Blocks on the disk where its work has to be read.
     pub(crate) fn state(&self, tasks: &Tasks) -> TaskState {
-        let (work, can_be_asked, mut shown) = {
+        let (work, can_be_asked) = {
             let state = lock(&self.state);
-            let mut shown = tasks.shown(&state.record);
             if state.record.is_over() {
-                return shown;
+                return tasks.shown(&state.record, None);
             }
-            shown.status_message.clone_from(&state.message);
-            (state.record.work.clone(), state.record.can_be_asked, shown)
+            (state.record.work.clone(), state.record.can_be_asked)
         };
         match tasks.backend.standing(&work) {
             Standing::Over(outcome) => self.end(tasks, outcome),
             Standing::Working { message, questions } => {
-                if message.is_some() {
-                    shown.status_message = message;
-                }
+                let mut shown = {
+                    let state = lock(&self.state);
+                    if state.record.is_over() {
+                        return tasks.shown(&state.record, None);
+                    }
+                    tasks.shown(&state.record, message.as_deref().or(state.message.as_deref()))
+                };
                 if can_be_asked {
                     shown.ask(questions);
                 }
@@ -231,12 +245,12 @@ impl Task {
     fn settle(&self, tasks: &Tasks, end: impl FnOnce(&mut Record)) -> TaskState {
         let mut state = lock(&self.state);
         if state.record.is_over() {
-            return tasks.shown(&state.record);
+            return tasks.shown(&state.record, None);
         }
         end(&mut state.record);
         state.record.touch();
         state.message = None;
-        let shown = tasks.shown(&state.record);
+        let shown = tasks.shown(&state.record, None);
         let written = self.directory.as_ref().map_or(Ok(()), |directory| state.record.write(directory));
         state.tell(&shown);
         drop(state);
