@@ -99,7 +99,9 @@ async fn each_connection_is_asked_once_and_the_first_answer_takes_the_question_b
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_answers_in_the_same_instant_one_settles_and_the_other_is_told() {
     for _ in 0..20 {
-        let shared = Shared::new(patch_and(Say::Text("done")));
+        // The turn ends when both answers were taken: nothing is told of a call behind its answer.
+        let are_taken = Arc::new(Notify::new());
+        let shared = Shared::new(patch_and(Say::Wait(Arc::clone(&are_taken), "done")));
         let mut ada = shared.legacy(can_be_asked()).await;
         ada.request(1, "tools/call", call("openoxide", json!({ "prompt": "p" }))).await;
         let ada_question = ada.until(ELICIT).await;
@@ -108,7 +110,12 @@ async fn of_two_answers_in_the_same_instant_one_settles_and_the_other_is_told() 
         join(&mut bob, &thread).await;
         let bob_question = bob.until(ELICIT).await;
         tokio::join!(answer(&mut ada, &ada_question, decline()), answer(&mut bob, &bob_question, approve()));
-        let (ada_reply, bob_reply) = (ada.answer(1).await, bob.answer(1).await);
+        let pings = [ada.ask(2, "ping", json!({})).await, bob.ask(2, "ping", json!({})).await];
+        are_taken.notify_one();
+        let (mut ada_reply, mut bob_reply) = (ada.answer(1).await, bob.answer(1).await);
+        for (reply, ping) in [&mut ada_reply, &mut bob_reply].into_iter().zip(pings) {
+            reply.before.splice(0..0, ping.before);
+        }
 
         let is_approved = exists(shared.cwd.path(), "a.txt");
         for reply in [&ada_reply, &bob_reply] {
