@@ -11,10 +11,4 @@ class Expected:
     seconds: float = 0
 
 
-UNKNOWN_HOST = Expected("a host without a progress token whose name the server does not know gives the call up after 60 s, and the turn "
-                        "ends with it", "timed out", 60)
-
-EXPECTED_FAILURES = {
-    ("cline", "long"): UNKNOWN_HOST,
-    ("continue_cli", "long"): UNKNOWN_HOST,
-}
+EXPECTED_FAILURES = {}
