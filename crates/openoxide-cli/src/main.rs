@@ -6,6 +6,7 @@
 mod codex_flags;
 mod config;
 mod config_cmd;
+mod config_flags;
 mod doctor;
 mod log;
 mod login_cmd;
@@ -94,7 +95,7 @@ fn main() -> ExitCode {
     if given.asks_version {
         return codex_flags::print_version();
     }
-    let cli = Cli::parse_from(given.arguments);
+    let cli = Cli::parse_from(config_flags::gathered(given.arguments));
     let done = log::start(cli.global.verbose).and_then(|_logging| {
         given.ignored.iter().for_each(|flag| log::say(&codex_flags::ignored(flag)));
         run(cli)

@@ -147,7 +147,10 @@ pub fn read_input(result: &Value, ids: &[&str]) -> Result<BTreeMap<String, Strin
 pub fn read_answer(result: &Value) -> Answer {
     let action = result.get("action").and_then(Value::as_str);
     match action {
-        Some("decline") => Answer::Deny(Refusal::Declined, None),
+        Some("decline") => {
+            let own_words = result.get("content").and_then(reason_in).or_else(|| reason_in(result));
+            Answer::Deny(Refusal::Declined, own_words)
+        }
         Some("cancel") => Answer::Deny(Refusal::Cancelled, None),
         Some("accept") | None => match (result.get("decision"), result.get("content")) {
             (Some(word), _) => read_word(word, reason_in(result)),
@@ -166,7 +169,9 @@ fn read_content(content: Option<&Value>) -> Answer {
         return Answer::Deny(Refusal::Error, None);
     };
     match fields.get("decision") {
-        None => Answer::Approve,
+        // A field that is left empty.
+        None | Some(Value::Null) => Answer::Approve,
+        Some(Value::String(word)) if word.trim().is_empty() => Answer::Approve,
         Some(word @ Value::String(_)) => read_word(word, reason_in(content)),
         Some(_) => Answer::Deny(Refusal::Error, None),
     }
@@ -215,6 +220,8 @@ mod tests {
             (json!({"action":"accept"}), Answer::Approve),
             (json!({"action":"accept","content":{}}), Answer::Approve),
             (json!({"action":"accept","content":null}), Answer::Approve),
+            (json!({"action":"accept","content":{"decision":""}}), Answer::Approve),
+            (json!({"action":"accept","content":{"decision":null}}), Answer::Approve),
             (json!({"action":"accept","content":{"decision":"approve"}}), Answer::Approve),
             (json!({"action":"accept","content":{"decision":"approve_for_thread"}}), Answer::ApproveForThread),
             (
@@ -228,6 +235,10 @@ mod tests {
             (json!({"action":"accept","content":{},"decision":"approved"}), Answer::Approve),
             (json!({"action":"accept","content":{},"decision":"denied"}), deny(Refusal::Declined)),
             (json!({"action":"decline"}), deny(Refusal::Declined)),
+            (
+                json!({"action":"decline","content":{"reason":"mine"}}),
+                Answer::Deny(Refusal::Declined, Some("mine".to_owned())),
+            ),
             (json!({"action":"decline","decision":"approved"}), deny(Refusal::Declined)),
             (json!({"action":"cancel"}), deny(Refusal::Cancelled)),
             (json!({"action":"perhaps"}), deny(Refusal::Error)),

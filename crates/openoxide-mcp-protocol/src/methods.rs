@@ -55,9 +55,14 @@ pub struct CallToolParams {
 pub struct CancelledParams {
     /// The request that is not wanted any more.
     pub request_id: RequestId,
-    /// Why, for the log.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Why, for the log. One that is no text counts as none: the request is cancelled all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "text_or_none")]
     pub reason: Option<String>,
+}
+
+fn text_or_none<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(value.as_str().map(str::to_owned))
 }
 
 /// Parses the parameters of `method`.
@@ -205,6 +210,21 @@ mod tests {
         let error = InitializeParams::parse(Some(&params)).unwrap_err();
         assert!(error.message.contains("clientInfo"), "{error}");
         assert!(CallToolParams::parse(None).unwrap_err().message.contains("name"));
+    }
+
+    #[test]
+    fn a_request_is_cancelled_whatever_the_reason_is() {
+        for (reason, read) in [
+            (r#","reason":"enough""#, Some("enough")),
+            (r#","reason":5"#, None),
+            (r#","reason":{"a":1}"#, None),
+            (r#","reason":null"#, None),
+            ("", None),
+        ] {
+            let params = RawValue::from_string(format!(r#"{{"requestId":1{reason}}}"#)).unwrap();
+            let cancelled: CancelledParams = parse_params("notifications/cancelled", Some(&params)).unwrap();
+            assert_eq!(cancelled.reason.as_deref(), read);
+        }
     }
 
     #[test]

@@ -134,3 +134,13 @@ async fn typing_into_a_command_is_asked_and_names_the_command() {
     assert_eq!((*command_id, text.as_str()), (1, "rm -rf x\n"), "the key that ends it went through unasked");
     assert!(argv.last().is_some_and(|line| line.contains("sleep")), "{argv:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_asked_about_typing_into_a_command_that_does_not_run() {
+    let typed = ("write_stdin", serde_json::json!({ "session_id": 1, "chars": "touch x\n" }).to_string());
+    let bench = Bench::new(vec![Say::Calls(vec![typed])]);
+    let mut thread = bench.thread(ApprovalPolicy::Untrusted);
+    thread.prompt("go");
+    thread.ended().await;
+    assert!(bench.outputs()[0].starts_with("No command runs under session 1"), "{:?}", bench.outputs());
+}

@@ -78,8 +78,18 @@ struct WriteStdin {
 
 impl PreparedCall for WriteStdin {
     fn prepare<'a>(&'a mut self, env: &'a ToolEnv) -> BoxFuture<'a, Prepared> {
-        let (item, question) = (self.item(env, ItemStatus::InProgress), self.question(env));
-        std::future::ready(Prepared::Ready { item, question, exclusive: false }).boxed()
+        // Nobody is asked about what nothing would take; a call before this may still start it.
+        let prepared = match env.commands().background(self.session) {
+            None => {
+                let item = self.item(env, ItemStatus::Failed);
+                Prepared::Refused { message: self.nothing_runs(env), item, later: true }
+            }
+            Some(_) => {
+                let (item, question) = (self.item(env, ItemStatus::InProgress), self.question(env));
+                Prepared::Ready { item, question, exclusive: false }
+            }
+        };
+        std::future::ready(prepared).boxed()
     }
 
     fn run(self: Box<Self>, env: ToolEnv, item_id: u64) -> BoxFuture<'static, CallOutcome> {
@@ -131,16 +141,7 @@ impl WriteStdin {
         let began = Instant::now();
         let sessions = Arc::clone(env.commands());
         let Some(session) = sessions.background(self.session) else {
-            let known = sessions.background_ids();
-            let known: Vec<String> = known.iter().map(u64::to_string).collect();
-            return self.failed(
-                &env,
-                format!(
-                    "No command runs under session {}; running: {}.",
-                    self.session,
-                    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
-                ),
-            );
+            return self.failed(&env, self.nothing_runs(&env));
         };
         if !self.chars.is_empty()
             && let Err(error) = session.command.write_stdin(self.chars.as_bytes()).await
@@ -173,6 +174,12 @@ impl WriteStdin {
             image: None,
             again: None,
         }
+    }
+
+    fn nothing_runs(&self, env: &ToolEnv) -> String {
+        let known: Vec<String> = env.commands().background_ids().iter().map(u64::to_string).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        format!("No command runs under session {}; running: {known}.", self.session)
     }
 
     fn failed(&self, env: &ToolEnv, output: String) -> CallOutcome {

@@ -229,10 +229,10 @@ impl ToolCall {
     /// Whether it works in a directory that it leaves to the server.
     pub fn lacks_directory(&self) -> bool {
         match self {
-            Self::Start(params) => params.cwd.is_none(),
+            Self::Start(params) => is_left_to_the_server(params.cwd.as_deref()),
             Self::Reply(_) => false,
             // With a thread it works in the thread's.
-            Self::Query(params) => params.cwd.is_none() && params.thread_id.is_none(),
+            Self::Query(params) => is_left_to_the_server(params.cwd.as_deref()) && params.thread_id.is_none(),
         }
     }
 
@@ -244,6 +244,11 @@ impl ToolCall {
             Self::Query(params) => params.wait_seconds,
         }
     }
+}
+
+/// A path that begins where the server stands, or none at all.
+fn is_left_to_the_server(cwd: Option<&str>) -> bool {
+    cwd.is_none_or(|cwd| !std::path::Path::new(cwd).is_absolute())
 }
 
 impl ToolSet {

@@ -77,7 +77,7 @@ impl Backend for Agent {
         }
         match self.tools.parse(name, arguments) {
             Ok(tool_call) if self.has_many_callers() && tool_call.lacks_directory() => Err(Refusal::Result(
-                "cwd is missing, and this server has several callers, so that its own directory is not yours; send cwd, \
+                "cwd is missing or relative, and this server has several callers, so that its own directory is not yours; send cwd, \
                  the absolute path of the directory to work in"
                     .to_owned(),
             )),

@@ -17,12 +17,17 @@ use super::{CallBinding, follow};
 use crate::backend::{Begun, Call, CallKind, Happening, Outcome, Settlement, Work, WorkEvents};
 use crate::connection::Connection;
 use crate::connection::calls::OpenCall;
+use crate::connection::questions::SETTLED;
 use crate::server::attachments::{AskRight, Attachment};
 use crate::server::lifecycle::{OpenRequest, Submitting};
 use crate::server::tasks::Task;
 
 /// Progress is sent at least this often while a call is open.
 const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// Why a question is taken back that still waits.
+const ANSWERED: &str =
+    "the call that asked has its answer; the question waits, and the next call on the thread puts it again";
 
 /// The longest wait: a year. Longer is the same as no limit.
 const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -224,7 +229,7 @@ impl CallRunner<'_> {
                     // Whoever ends its input and stays to read has all the patience there is.
                     Some(Limit::Patience { .. }) if !self.connection.can_answer() => deadline = None,
                     _ => {
-                        self.withdraw_questions();
+                        self.withdraw_questions(ANSWERED);
                         return End::Answer(self.events.unfinished(self.call.era));
                     }
                 },
@@ -269,7 +274,7 @@ impl CallRunner<'_> {
     }
 
     fn ended(self) -> End {
-        self.withdraw_questions();
+        self.withdraw_questions(SETTLED);
         End::Later(self.events.outcome(self.call.era))
     }
 
@@ -306,13 +311,13 @@ impl CallRunner<'_> {
         parked
     }
 
-    /// Whoever still shows a question of this call is told that it is settled.
-    fn withdraw_questions(&self) {
-        self.connection.questions.withdraw_call(self.call);
+    /// The client need not show the questions of this call any more.
+    fn withdraw_questions(&self, why: &str) {
+        self.connection.questions.withdraw_call(self.call, why);
     }
 
     fn cancelled(self, attachment: Attachment) -> End {
-        self.withdraw_questions();
+        self.withdraw_questions("the call that asked was cancelled");
         let nobody_left = attachment.detach();
         // A client that has waited too long still wants the work, which goes on like any that nobody follows.
         if !self.call.has_timed_out() {

@@ -12,6 +12,9 @@ use serde_json::Value;
 
 use crate::backend::{Call, Settlement, Work};
 
+/// Why a question is taken back that is settled.
+pub(crate) const SETTLED: &str = "the question is settled";
+
 /// The questions put to this connection with `elicitation/create` and not answered yet, by the ids of those requests.
 ///
 /// The ids count from 0: there are clients that take nothing but a number. They mean something on this connection alone, so
@@ -78,18 +81,18 @@ impl Questions {
 
     /// Takes back a question that was settled elsewhere, and tells the client.
     pub(crate) fn withdraw(&self, work: &str, key: &str) {
-        self.withdraw_where(|question| question.key == key && question.work.id() == work);
+        self.withdraw_where(SETTLED, |question| question.key == key && question.work.id() == work);
     }
 
-    /// Takes back every question of a call, and tells the client.
-    pub(crate) fn withdraw_call(&self, call: &Arc<Call>) {
-        self.withdraw_where(|question| Arc::ptr_eq(&question.call, call));
+    /// Takes back every question of a call, and tells the client why.
+    pub(crate) fn withdraw_call(&self, call: &Arc<Call>, why: &str) {
+        self.withdraw_where(why, |question| Arc::ptr_eq(&question.call, call));
     }
 
-    fn withdraw_where(&self, goes: impl Fn(&Question) -> bool) {
+    fn withdraw_where(&self, why: &str, goes: impl Fn(&Question) -> bool) {
         let withdrawn: Vec<_> = self.lock().extract_if(|_, question| goes(question)).collect();
         for (id, question) in withdrawn {
-            let params = CancelledParams { request_id: id, reason: Some("the question is settled".to_owned()) };
+            let params = CancelledParams { request_id: id, reason: Some(why.to_owned()) };
             // Where it was asked: messages of one call stay in order.
             question.call.out.push(notification("notifications/cancelled", &params));
         }

@@ -20,9 +20,13 @@ pub(super) fn running_text(era: Era, thread: &Thread) -> String {
         Era::Legacy => " (or \"last\")",
         Era::Modern => "",
     };
+    let question = match thread.pending_approvals().is_empty() {
+        true => "",
+        false => " It waits for an answer of the person to a question, which that call puts again.",
+    };
     format!(
         "The turn is not finished; it goes on. To wait for its result call openoxide-reply with thread_id \"{}\"{last} and no \
-         prompt.",
+         prompt.{question}",
         thread.id()
     )
 }
