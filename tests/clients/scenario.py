@@ -186,6 +186,10 @@ class Conversation:
         task = asyncio.create_task(self.reply(prompt=slow.prompt))
         await asyncio.to_thread(slow.wait_until_started)
         await give_up(task)
+        if give_up is time_out:
+            # Nobody wished the turn to end; it goes on until somebody does.
+            structured = await self.reply(interrupt=True)
+            check(structured["status"] == "interrupted", structured)
         await asyncio.to_thread(slow.wait_until_dead)
         structured = await self.reply(prompt="run `touch after.txt`")
         check(structured["status"] == "completed", structured)
