@@ -1,6 +1,6 @@
 //! `cargo xtask ci`: the checks of the house. This file reads the arguments and runs the steps in order; `layers` judges
 //! which crate uses which, `floors` which module of a crate, `deny` judges other people's crates, `shape` the files, `docs` what
-//! the documents point at.
+//! the documents point at, `packages` what others may depend on.
 //!
 //! The steps are formatting, layers, dependencies, file shapes, document references, clippy, the documentation build and the
 //! packages that others may depend on. The tests are `cargo test --workspace --locked`, which `.ci/run` runs beside this; `--with-tests` adds them here.
@@ -9,6 +9,7 @@ mod deny;
 mod docs;
 mod floors;
 mod layers;
+mod packages;
 mod shape;
 
 use std::path::{Path, PathBuf};
@@ -138,11 +139,16 @@ fn references(root: &Path) -> Findings {
     docs::check(root).unwrap_or_else(|error| vec![format!("cannot read the documents: {error}")])
 }
 
-/// The library for authors of tool servers and the floor below it, packed as for a registry and built from the packages: with
-/// their default features, which no build of the workspace takes alone.
 fn packages(root: &Path) -> Findings {
-    let crates = ["-p", "openoxide-rpc", "-p", "openoxide-mcp-protocol"];
-    cargo(root, &[&["package", "--locked", "--allow-dirty", "--quiet"][..], &crates].concat(), &[])
+    #[allow(clippy::disallowed_methods, reason = "cargo's own variables say where it keeps what it unpacked")]
+    let home = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::home_dir().map(|home| home.join(".cargo")))
+        .unwrap_or_default();
+    match packages::forget_unpacked(&home) {
+        Ok(()) => cargo(root, &packages::arguments(), &[]),
+        Err(finding) => vec![finding],
+    }
 }
 
 /// Runs cargo with its output shown as it comes.
