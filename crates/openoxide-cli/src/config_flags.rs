@@ -3,36 +3,45 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// Modes with modes of their own.
-const NESTED: [&str; 2] = ["threads", "rules"];
+use clap::Command;
 
-/// Options of every mode that take a value of their own.
-const WITH_VALUE: [&str; 8] = ["-c", "--config", "-p", "--profile", "-m", "--model", "-C", "--cd"];
-
-/// The command line with each `-c` that stands before the mode right behind it.
-pub(crate) fn gathered(arguments: Vec<OsString>) -> Vec<OsString> {
+/// The command line with each `-c` that stands before the mode right behind it. `parser` says which options take a value
+/// and which modes have modes of their own.
+pub(crate) fn gathered(arguments: Vec<OsString>, parser: impl FnOnce() -> Command) -> Vec<OsString> {
+    if !arguments.get(1).is_some_and(|first| is_option(first)) {
+        return arguments;
+    }
+    let parser = parser();
     let (mut before, mut moved) = (Vec::new(), Vec::new());
     let mut rest = arguments.into_iter().peekable();
     before.extend(rest.next());
     while let Some(argument) = rest.next_if(|argument| is_option(argument)) {
         let word = argument.to_string_lossy().into_owned();
-        let value = if WITH_VALUE.contains(&word.as_str()) { rest.next() } else { None };
+        let value = if takes_value(&parser, &word) { rest.next() } else { None };
         let is_config = word.starts_with("-c") || word == "--config" || word.starts_with("--config=");
         let to = if is_config { &mut moved } else { &mut before };
         to.push(argument);
         to.extend(value);
     }
     let mode = rest.next();
-    let is_nested = mode.as_deref().and_then(OsStr::to_str).is_some_and(|mode| NESTED.contains(&mode));
     if mode.is_none() {
         // Nothing to move them behind; the parser says what is missing.
         before.append(&mut moved);
     }
+    let is_nested = mode.as_deref().and_then(|mode| parser.find_subcommand(mode)).is_some_and(Command::has_subcommands);
     before.extend(mode);
     if is_nested {
         before.extend(rest.next_if(|argument| !is_option(argument)));
     }
     before.into_iter().chain(moved).chain(rest).collect()
+}
+
+/// Whether the word behind this option is its value.
+fn takes_value(parser: &Command, word: &str) -> bool {
+    parser.get_arguments().filter(|option| option.get_action().takes_values()).any(|option| {
+        let is_short = option.get_short().is_some_and(|short| word == format!("-{short}"));
+        is_short || option.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long))
+    })
 }
 
 fn is_option(argument: &OsStr) -> bool {
@@ -42,10 +51,12 @@ fn is_option(argument: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
     fn gather(line: &str) -> String {
-        let words = gathered(line.split(' ').map(OsString::from).collect());
+        let words = gathered(line.split(' ').map(OsString::from).collect(), crate::Cli::command);
         words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
     }
 

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// A coding agent that other programs drive over the Model Context Protocol.
 #[derive(Debug, Parser)]
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
     if given.asks_version {
         return codex_flags::print_version();
     }
-    let cli = Cli::parse_from(config_flags::gathered(given.arguments));
+    let cli = Cli::parse_from(config_flags::gathered(given.arguments, Cli::command));
     let done = log::start(cli.global.verbose).and_then(|_logging| {
         given.ignored.iter().for_each(|flag| log::say(&codex_flags::ignored(flag)));
         run(cli)

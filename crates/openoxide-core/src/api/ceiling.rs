@@ -228,24 +228,7 @@ mod tests {
     use SandboxMode::{DangerFullAccess, ReadOnly};
 
     fn config(cwd: &Path, sandbox: SandboxMode, approval_policy: ApprovalPolicy) -> ThreadConfig {
-        ThreadConfig {
-            cwd: cwd.into(),
-            model: "m".into(),
-            sandbox,
-            approval_policy,
-            base_instructions: None,
-            developer_instructions: None,
-            compact_prompt: None,
-            reasoning_effort: None,
-            reasoning_summary: None,
-            read_only_tools: false,
-            owner: None,
-            tool_output_token_limit: None,
-            project_doc_max_bytes: None,
-            max_turn_tokens: None,
-            max_turn_seconds: None,
-            max_steps: None,
-        }
+        ThreadConfig::new(cwd.into(), "m".into(), sandbox, approval_policy)
     }
 
     #[test]

@@ -85,24 +85,9 @@ impl Config {
 
     /// The default configuration of a thread, within the ceiling.
     pub fn thread_defaults(&self) -> ThreadConfig {
-        ThreadConfig {
-            cwd: self.cwd.clone(),
-            model: self.model.clone(),
-            sandbox: self.ceiling.lowered_sandbox(self.default_sandbox),
-            approval_policy: self.ceiling.lowered_policy(self.default_approval_policy),
-            base_instructions: None,
-            developer_instructions: None,
-            compact_prompt: None,
-            reasoning_effort: None,
-            reasoning_summary: None,
-            read_only_tools: false,
-            owner: None,
-            tool_output_token_limit: None,
-            project_doc_max_bytes: None,
-            max_turn_tokens: None,
-            max_turn_seconds: None,
-            max_steps: None,
-        }
+        let sandbox = self.ceiling.lowered_sandbox(self.default_sandbox);
+        let approval_policy = self.ceiling.lowered_policy(self.default_approval_policy);
+        ThreadConfig::new(self.cwd.clone(), self.model.clone(), sandbox, approval_policy)
     }
 }
 

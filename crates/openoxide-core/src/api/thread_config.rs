@@ -47,6 +47,28 @@ pub struct ThreadConfig {
 }
 
 impl ThreadConfig {
+    /// One with nothing set beside these.
+    pub fn new(cwd: PathBuf, model: String, sandbox: SandboxMode, approval_policy: ApprovalPolicy) -> Self {
+        Self {
+            cwd,
+            model,
+            sandbox,
+            approval_policy,
+            base_instructions: None,
+            developer_instructions: None,
+            compact_prompt: None,
+            reasoning_effort: None,
+            reasoning_summary: None,
+            read_only_tools: false,
+            tool_output_token_limit: None,
+            project_doc_max_bytes: None,
+            max_turn_tokens: None,
+            max_turn_seconds: None,
+            max_steps: None,
+            owner: None,
+        }
+    }
+
     pub(crate) fn reasoning(&self) -> openoxide_llm::ReasoningChoice<'_> {
         openoxide_llm::ReasoningChoice {
             effort: self.reasoning_effort.as_deref(),

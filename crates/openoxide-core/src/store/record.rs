@@ -141,12 +141,12 @@ impl SessionMeta {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn sample() -> Self {
+    /// The first line of a thread of which nothing else is known.
+    pub(crate) fn bare(id: ThreadId, cwd: PathBuf) -> Self {
         Self {
-            id: ThreadId::new(),
-            cwd: "/w".into(),
-            version: "0".into(),
+            id,
+            cwd,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             base_instructions: None,
             developer_instructions: None,
             compact_prompt: None,
@@ -158,6 +158,11 @@ impl SessionMeta {
             format: FORMAT,
             overrides: Overrides::default(),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn sample() -> Self {
+        Self { version: "0".into(), ..Self::bare(ThreadId::new(), "/w".into()) }
     }
 }
 

@@ -247,21 +247,7 @@ pub(crate) fn salvaged_meta(id: ThreadId, lines: &[RolloutLine]) -> Option<Sessi
         | RolloutItem::EventMsg(_)
         | RolloutItem::Compacted(_) => None,
     })?;
-    Some(SessionMeta {
-        id,
-        cwd: context.cwd.clone(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        base_instructions: None,
-        developer_instructions: None,
-        compact_prompt: None,
-        reasoning_effort: None,
-        reasoning_summary: None,
-        read_only_tools: false,
-        forked_from: None,
-        owner: None,
-        format: crate::store::FORMAT,
-        overrides: crate::store::Overrides::default(),
-    })
+    Some(SessionMeta::bare(id, context.cwd.clone()))
 }
 
 /// The lines of a thread up to the end of a turn, or all of them; none where there is no such turn.

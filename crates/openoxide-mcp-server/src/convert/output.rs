@@ -15,14 +15,14 @@ pub(crate) const CHANGES_SHOWN: usize = 32 * 1024;
 
 /// What a call says whose turn goes on: first what to do, because a model may read no further. "last" is known of a
 /// connection, which a modern request has none of.
-pub(super) fn running_text(era: Era, thread: &Thread) -> String {
+pub(super) fn running_text(era: Era, thread: &Thread, turn: TurnId) -> String {
     let last = match era {
         Era::Legacy => " (or \"last\")",
         Era::Modern => "",
     };
-    let question = match thread.pending_approvals().is_empty() {
-        true => "",
-        false => " It waits for an answer of the person to a question, which that call puts again.",
+    let question = match thread.pending_approvals().iter().any(|request| request.turn_id == turn) {
+        true => " It waits for an answer of the person to a question, which that call puts again.",
+        false => "",
     };
     format!(
         "The turn is not finished; it goes on. To wait for its result call openoxide-reply with thread_id \"{}\"{last} and no \
@@ -127,7 +127,7 @@ fn parts_of(lengths: &[usize], mut room: usize) -> Vec<usize> {
 pub(crate) fn running(era: Era, thread: &Thread, turn: TurnId, started: Option<Instant>) -> Value {
     let milliseconds = started.map_or(0, |at| u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX));
     let output = ToolOutput {
-        content: running_text(era, thread),
+        content: running_text(era, thread, turn),
         status: Some(CallStatus::Running),
         turn: Some(of_turn(thread, turn, milliseconds)),
         ..of_thread(thread)

@@ -78,7 +78,7 @@ impl CallResult {
     pub(crate) fn content(&self) -> Cow<'_, str> {
         match self {
             Self::Ended(_, result) => result.content.as_str().into(),
-            Self::Running { thread, .. } => output::running_text(Era::Legacy, thread).into(),
+            Self::Running { thread, turn, .. } => output::running_text(Era::Legacy, thread, *turn).into(),
             Self::Closed(_) => output::CLOSED.into(),
             Self::Failed { message, .. } | Self::BadThreadId(message) | Self::Invalid(message) => message.into(),
             Self::Refused(error) => output::sentence(error).into(),

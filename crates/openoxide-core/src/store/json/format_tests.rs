@@ -50,21 +50,7 @@ fn context(directory: Option<&str>, sandbox: SandboxMode, approval_policy: Appro
 }
 
 fn bare_meta() -> SessionMeta {
-    SessionMeta {
-        id: THREAD.parse().unwrap(),
-        cwd: "/w".into(),
-        version: "0.1.0".into(),
-        base_instructions: None,
-        developer_instructions: None,
-        compact_prompt: None,
-        reasoning_effort: None,
-        reasoning_summary: None,
-        read_only_tools: false,
-        forked_from: None,
-        owner: None,
-        format: 2,
-        overrides: Overrides::default(),
-    }
+    SessionMeta { version: "0.1.0".into(), format: 2, ..SessionMeta::bare(THREAD.parse().unwrap(), "/w".into()) }
 }
 
 fn full_meta() -> SessionMeta {
