@@ -427,11 +427,11 @@ async fn a_legacy_question_of_a_call_that_is_answered_early_is_put_again_to_the_
     let running = server.client.ask(1, "tools/call", prompt("add")).await;
     assert_eq!(running.output()["status"], "running");
     let asks = |output: &Value| output["content"].as_str().unwrap().contains("waits for an answer of the person");
-    assert!(asks(&running.output()), "{running:?}");
+    assert!(asks(running.output()), "{running:?}");
     // The turn behind it asks nothing yet.
     let behind = call("openoxide-reply", json!({ "thread_id": "last", "prompt": "more" }));
     let queued = server.client.ask(3, "tools/call", behind).await;
-    assert_eq!((queued.output()["status"].clone(), asks(&queued.output())), (json!("running"), false), "{queued:?}");
+    assert_eq!((queued.output()["status"].clone(), asks(queued.output())), (json!("running"), false), "{queued:?}");
     let mut params = call("openoxide-reply", json!({ "thread_id": "last" }));
     params["_meta"] = json!({ "progressToken": "p" });
     server.client.request(2, "tools/call", params).await;
