@@ -106,3 +106,37 @@ fn patches_stay_in_the_box_that_commands_are_in() {
     server.answer(call);
     assert_eq!(std::fs::read_to_string(cwd.join("src/made.txt")).unwrap(), "hello\n");
 }
+
+/// What a call names of the operator's configuration holds for its thread, below what the call sets itself and within the
+/// ceiling.
+#[test]
+fn a_call_chooses_a_profile_of_the_operators() {
+    let home = tempfile::tempdir().unwrap();
+    let profiles = "[profiles.careful]\nsandbox_mode = \"read-only\"\nmodel = \"of-profile\"\n\
+                    [profiles.bold]\nsandbox_mode = \"danger-full-access\"\n\
+                    [profiles.elsewhere]\nmodel_provider = \"offline\"\n";
+    std::fs::write(home.path().join("config.toml"), profiles).unwrap();
+    let arguments = ["--max-sandbox", "workspace-write", "--compat", "codex,native"];
+    let mut server = Server::start_in(home.path(), json!({}), &arguments);
+    for (tool, arguments, writes) in [
+        ("openoxide", json!({ "profile": "careful" }), false),
+        ("codex", json!({ "profile": "careful" }), false),
+        ("openoxide", json!({ "profile": "careful", "sandbox": "workspace-write", "model": "of-call" }), true),
+        // Lowered, not refused: it is the operator's own.
+        ("openoxide", json!({ "profile": "bold" }), true),
+    ] {
+        let cwd = tempfile::tempdir_in("/var/tmp").unwrap();
+        let mut all = json!({ "prompt": "run `touch made.txt`", "cwd": cwd.path() });
+        all.as_object_mut().unwrap().extend(arguments.as_object().unwrap().clone());
+        let call = server.call(tool, all);
+        let answer = server.answer(call);
+        assert_eq!(cwd.path().join("made.txt").exists(), writes, "{tool} {arguments}: {answer}");
+    }
+    for (profile, words) in [("nope", "known: bold, careful, elsewhere"), ("elsewhere", "--profile elsewhere")] {
+        for tool in ["openoxide", "codex"] {
+            let call = server.call(tool, json!({ "prompt": "run `true`", "profile": profile }));
+            let text = text_of(&server.answer(call));
+            assert!(text.contains(profile) && text.contains(words), "{tool}: {text}");
+        }
+    }
+}

@@ -12,6 +12,7 @@ pub(crate) mod host_paths;
 pub(crate) mod http;
 pub(crate) mod keys;
 pub(crate) mod layers;
+mod profiles;
 pub(crate) mod providers;
 mod reading;
 pub(crate) mod shown;
@@ -23,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use openoxide_core::{ApprovalPolicy, CommandRule};
+use openoxide_core::{ApprovalPolicy, CommandRule, Profiles};
 use openoxide_sandbox::{EnvPolicy, HostPaths, SandboxMode, WorkspaceWrite};
 use serde::Deserialize;
 
@@ -61,6 +62,8 @@ pub(crate) struct Config {
     rules: Vec<CommandRule>,
     pub(crate) project_doc_max_bytes: Option<usize>,
     pub(crate) tool_output_token_limit: Option<usize>,
+    #[serde(skip)]
+    profiles: Profiles,
     #[serde(default)]
     pub(crate) history: HistoryTable,
     #[serde(default)]
@@ -242,6 +245,11 @@ impl Config {
         self.approval_policy.unwrap_or(ApprovalPolicy::OnRequest)
     }
 
+    /// What calls may choose by name.
+    pub(crate) fn profiles(&self) -> &Profiles {
+        &self.profiles
+    }
+
     /// What is to be done with certain commands.
     pub(crate) fn rules(&self) -> &[CommandRule] {
         &self.rules
@@ -274,10 +282,12 @@ impl Config {
     }
 
     fn of(layers: &[Layer]) -> anyhow::Result<Self> {
-        let merged = layers::merged(layers).try_into();
-        let config: Self = merged.map_err(|error: toml::de::Error| {
+        let merged = layers::merged(layers);
+        let profiles = profiles::of(&merged);
+        let mut config: Self = merged.try_into().map_err(|error: toml::de::Error| {
             anyhow::anyhow!("a -c value has the wrong type: {}", shown::message(&error.to_string()))
         })?;
+        config.profiles = profiles;
         config.check()?;
         Ok(config)
     }

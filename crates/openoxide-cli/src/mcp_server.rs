@@ -153,6 +153,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         };
         core.default_approval_policy = config.approval_policy();
         core.workspace_write = config.workspace_write();
+        core.profiles = config.profiles().clone().into();
         core.rules = config.rules().into();
         core.child_env = child_env;
         args.http.take_secrets(&mut core.child_env);

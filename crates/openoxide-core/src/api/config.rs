@@ -10,7 +10,7 @@ use std::time::Duration;
 use openoxide_llm::Provider;
 use openoxide_sandbox::{Launcher, SandboxMode, WorkspaceWrite};
 
-use crate::{ApprovalPolicy, Ceiling, CommandRule, ThreadConfig};
+use crate::{ApprovalPolicy, Ceiling, CommandRule, CoreError, Profiles, ThreadConfig};
 
 /// What the process was started with.
 #[derive(Clone)]
@@ -37,6 +37,8 @@ pub struct Config {
     pub workspace_write: WorkspaceWrite,
     /// The whole environment of commands, already filtered.
     pub child_env: BTreeMap<OsString, OsString>,
+    /// What callers may choose by name in place of the defaults.
+    pub profiles: Arc<Profiles>,
     /// Text of the user's own standing instructions, for every thread.
     pub user_instructions: Option<String>,
     /// The most bytes of project documents (`AGENTS.md`) given to the model, over all files.
@@ -72,6 +74,7 @@ impl Config {
             rules: Arc::default(),
             workspace_write: WorkspaceWrite::default(),
             child_env: BTreeMap::new(),
+            profiles: Arc::default(),
             user_instructions: None,
             project_doc_max_bytes: 32 * 1024,
             tool_output_token_limit: 10_000,
@@ -88,6 +91,21 @@ impl Config {
         let sandbox = self.ceiling.lowered_sandbox(self.default_sandbox);
         let approval_policy = self.ceiling.lowered_policy(self.default_approval_policy);
         ThreadConfig::new(self.cwd.clone(), self.model.clone(), sandbox, approval_policy)
+    }
+
+    /// The same with a profile laid over it, within the ceiling too.
+    ///
+    /// # Errors
+    /// There is no such profile, or it holds for a whole server.
+    pub fn thread_defaults_with(&self, profile: Option<&str>) -> Result<ThreadConfig, CoreError> {
+        let defaults = self.thread_defaults();
+        let Some(name) = profile else { return Ok(defaults) };
+        let chosen = super::profile::named(&self.profiles, name)?.over(defaults);
+        Ok(ThreadConfig {
+            sandbox: self.ceiling.lowered_sandbox(chosen.sandbox),
+            approval_policy: self.ceiling.lowered_policy(chosen.approval_policy),
+            ..chosen
+        })
     }
 }
 

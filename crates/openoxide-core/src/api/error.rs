@@ -198,6 +198,14 @@ pub enum CoreError {
     /// No model is named.
     #[error("the model name is empty")]
     EmptyModel,
+    /// A profile that a call names is not there, or is not a call's to choose.
+    #[error("profile {name:?} cannot be chosen: {reason}")]
+    ProfileUnusable {
+        /// As it was named.
+        name: String,
+        /// What is wrong, and what there is.
+        reason: String,
+    },
     /// The sandbox mode cannot be enforced here, and a mode that is not enforced is not accepted.
     #[error("sandbox mode `{}` is refused: {reason}", mode.as_str())]
     SandboxRefused {
@@ -281,6 +289,7 @@ impl CoreError {
             | Self::PromptTooLong { .. }
             | Self::CwdUnusable { .. }
             | Self::CwdNotADirectory { .. }
+            | Self::ProfileUnusable { .. }
             | Self::EmptyModel => ErrorKind::Input,
             Self::SandboxRefused { .. }
             | Self::CwdNotAllowed { .. }
@@ -358,6 +367,9 @@ impl CoreError {
             }
             Self::Temporary { .. } => "remove what stands there, or start the server with another TMPDIR",
             Self::NothingAllowed { .. } => "change one of the limits",
+            Self::ProfileUnusable { .. } => {
+                "leave the field out for the defaults, or name a profile that can be chosen"
+            }
             Self::EmptyModel => "name a model, or leave the field out for the default",
             Self::SandboxRefused { .. } => "`openoxide doctor` tells what is missing and how to fix it",
             Self::Rollout { .. } | Self::Listing { .. } => {

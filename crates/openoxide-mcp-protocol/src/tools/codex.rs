@@ -31,6 +31,7 @@ pub fn is_codex(tool: &str) -> bool {
 struct CodexParams {
     prompt: String,
     model: Option<String>,
+    profile: Option<String>,
     cwd: Option<String>,
     approval_policy: Option<String>,
     sandbox: Option<String>,
@@ -62,6 +63,7 @@ pub(super) fn list(choices: &Choices) -> [Tool; 2] {
         "properties": {
             "prompt": text("The prompt that begins the session."),
             "model": text("The model's name as the provider knows it."),
+            "profile": text("A profile of the operator's configuration."),
             "cwd": text("The directory to work in; relative paths start at the server's."),
             "approval-policy": policy,
             "sandbox": sandbox,
@@ -176,6 +178,7 @@ fn start(choices: &Choices, arguments: &RawValue) -> Result<ToolCall, ToolCallEr
         prompt: params.prompt,
         cwd: params.cwd,
         model: params.model.filter(|model| !model.is_empty()),
+        profile: params.profile.filter(|profile| !profile.is_empty()),
         sandbox: sandbox.map(|word| word_of("sandbox", &word, &choices.sandboxes, &SandboxChoice::ALL)).transpose()?,
         approval_policy: policy
             .map(|word| word_of("approval-policy", &word, &choices.policies, &ApprovalChoice::ALL))
@@ -262,7 +265,7 @@ mod tests {
     fn refusals_begin_as_they_did() {
         for (tool, json, beginning) in [
             (CODEX, "{}", "Failed to parse configuration for Codex tool: "),
-            (CODEX, r#"{"prompt":"p","profile":"x"}"#, "Failed to parse configuration for Codex tool: "),
+            (CODEX, r#"{"prompt":"p","profiles":"x"}"#, "Failed to parse configuration for Codex tool: "),
             (CODEX, r#"{"prompt":"p","sandbox":"none"}"#, "Failed to parse configuration for Codex tool: "),
             (
                 CODEX,

@@ -41,6 +41,10 @@ pub struct OpenoxideParams {
     #[serde(default)]
     #[schemars(with = "String")]
     pub model: Option<String>,
+    /// A profile of the operator's configuration, whose settings hold where this call sets none.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub profile: Option<String>,
     /// What commands may touch. read-only: they write nothing; workspace-write: they write in cwd and the temporary
     /// directories, and reach no network unless the operator allows it; danger-full-access: nothing confines them.
     #[serde(default)]

@@ -72,7 +72,10 @@ fn last(thread: &Arc<Thread>, last: Option<Arc<TurnResult>>) -> SubmitOutcome {
 
 /// Starts a thread with its first turn. Blocks on the disk for a moment.
 pub(super) fn start(manager: &Arc<ThreadManager>, principal: &Principal, params: OpenoxideParams) -> SubmitOutcome {
-    let defaults = manager.config().thread_defaults();
+    let defaults = match manager.config().thread_defaults_with(params.profile.as_deref()) {
+        Ok(defaults) => defaults,
+        Err(error) => return refused(None, error),
+    };
     let overrides = params.config.unwrap_or_default();
     let config = ThreadConfig {
         cwd: params.cwd.map_or(defaults.cwd, Into::into),
@@ -81,16 +84,16 @@ pub(super) fn start(manager: &Arc<ThreadManager>, principal: &Principal, params:
         approval_policy: params.approval_policy.map_or(defaults.approval_policy, choices::approval_policy),
         base_instructions: params.base_instructions,
         developer_instructions: params.instructions,
-        compact_prompt: params.compact_prompt,
-        reasoning_effort: overrides.model_reasoning_effort,
-        reasoning_summary: overrides.model_reasoning_summary,
+        compact_prompt: params.compact_prompt.or(defaults.compact_prompt),
+        reasoning_effort: overrides.model_reasoning_effort.or(defaults.reasoning_effort),
+        reasoning_summary: overrides.model_reasoning_summary.or(defaults.reasoning_summary),
         read_only_tools: false,
-        tool_output_token_limit: overrides.tool_output_token_limit,
-        project_doc_max_bytes: overrides.project_doc_max_bytes,
-        max_turn_tokens: overrides.max_turn_tokens,
-        max_turn_seconds: overrides.max_turn_seconds,
+        tool_output_token_limit: overrides.tool_output_token_limit.or(defaults.tool_output_token_limit),
+        project_doc_max_bytes: overrides.project_doc_max_bytes.or(defaults.project_doc_max_bytes),
+        max_turn_tokens: overrides.max_turn_tokens.or(defaults.max_turn_tokens),
+        max_turn_seconds: overrides.max_turn_seconds.or(defaults.max_turn_seconds),
         // More than can be counted is the same as no limit of the caller's.
-        max_steps: overrides.max_steps.map(|steps| u32::try_from(steps).unwrap_or(u32::MAX)),
+        max_steps: overrides.max_steps.map(|steps| u32::try_from(steps).unwrap_or(u32::MAX)).or(defaults.max_steps),
         owner: principal.owner(),
     };
     begin(manager.start_thread(config), params.prompt)
