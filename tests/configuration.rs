@@ -166,6 +166,11 @@ fn a_gateways_address_goes_with_the_key_and_doctor_says_which_model_answers_and_
         let (state, detail) = model(&set, &["--providers"]);
         assert!(state == "fail" && detail.contains("127.0.0.1:9"), "{detail}");
     }
+    let set = [("OPENAI_API_KEY", "sk-gateway-0123456789")];
+    for (name, told) in [("gpt-9-sol", "it reads 272000 tokens"), ("mine", "set model_context_window")] {
+        let (_, detail) = model(&set, &["-m", name]);
+        assert!(detail.contains(told), "{detail}");
+    }
     let set = [("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")];
     let configured =
         ["-c", "model_provider=\"anthropic\"", "-c", "model_providers.anthropic.base_url=\"http://127.0.0.1:8\""];

@@ -165,7 +165,17 @@ fn model(global: &Global, asks: bool) -> Option<Finding> {
     };
     let url = openoxide_redact::redact(&provider.base_url);
     let from = address.map(|variable| format!(", address from {variable}")).unwrap_or_default();
-    let about = format!("{model} at {url} ({}, {key}{from}); chosen since {why}", provider.wire_api.as_str());
+    let facts = provider.facts.apply(openoxide_providers::facts_of(&model));
+    let reads = match facts.is_known || provider.facts.context_window.is_some() {
+        true => format!("reads {} tokens", facts.context_window),
+        false => format!(
+            "is not among the models known on {}, so that it is given {} tokens: set model_context_window",
+            openoxide_providers::MODELS_CHECKED,
+            facts.context_window
+        ),
+    };
+    let dialect = provider.wire_api.as_str();
+    let about = format!("{model} at {url} ({dialect}, {key}{from}); it {reads}; chosen since {why}");
     if !asks {
         let fix = format!("set its variable, or run `openoxide login {id}`");
         return Some(match is_missing {

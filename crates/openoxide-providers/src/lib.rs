@@ -17,7 +17,7 @@ mod responses;
 mod secret;
 mod sse;
 
-pub use catalogue::{Preset, facts_of};
+pub use catalogue::{MODELS_CHECKED, Preset, facts_of};
 pub use config::{ChatOptions, KeyHeader, ProviderConfig, WireApi};
 pub(crate) use freeform::Freeform;
 pub use http::{HttpClient, install_crypto};

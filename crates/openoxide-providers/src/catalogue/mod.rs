@@ -4,5 +4,5 @@
 mod models;
 mod providers;
 
-pub use models::facts_of;
+pub use models::{MODELS_CHECKED, facts_of};
 pub use providers::Preset;
