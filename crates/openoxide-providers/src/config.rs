@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
 use openoxide_redact::Redactor;
 
-use crate::{FactOverrides, ModelError, Secret};
+use crate::{FactOverrides, ModelError, ModelList, Secret};
 
 /// The dialect a provider speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +107,8 @@ pub struct ProviderConfig {
     pub query_params: BTreeMap<String, String>,
     /// What the server understands, for [`WireApi::Chat`].
     pub chat: ChatOptions,
+    /// Where it says how much its models read, which is asked once for each. Default: nowhere.
+    pub model_list: Option<ModelList>,
     /// What is known better than the catalogue does, for every model of this provider.
     pub facts: FactOverrides,
     /// How hard the model thinks (`low`, `medium`, `high`, ...). Default: not sent, the provider decides.
@@ -162,6 +164,7 @@ impl ProviderConfig {
             http_headers: BTreeMap::new(),
             query_params: BTreeMap::new(),
             chat: ChatOptions::default(),
+            model_list: None,
             facts: FactOverrides::default(),
             reasoning_effort: None,
             reasoning_summary: None,
@@ -190,6 +193,7 @@ impl fmt::Debug for ProviderConfig {
             .field("http_headers", &self.http_headers.keys().collect::<Vec<_>>())
             .field("query_params", &self.query_params.keys().collect::<Vec<_>>())
             .field("chat", &self.chat)
+            .field("model_list", &self.model_list)
             .field("facts", &self.facts)
             .field("reasoning_effort", &self.reasoning_effort)
             .field("reasoning_summary", &self.reasoning_summary)

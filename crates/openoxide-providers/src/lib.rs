@@ -26,6 +26,6 @@ pub(crate) use openoxide_llm::{
     Cause, FactOverrides, HistoryItem, ItemKind, ModelError, ModelEvent, ModelFacts, ModelRequest, ModelStream,
     Provider, Reasoning, Role, ToolSpec, Usage,
 };
-pub use remote::HttpProvider;
+pub use remote::{HttpProvider, ModelList};
 pub use secret::Secret;
 pub(crate) use sse::SseError;

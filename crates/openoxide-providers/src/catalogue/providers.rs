@@ -1,7 +1,7 @@
 //! The built-in providers. Each is a [`ProviderConfig`] with the address, dialect and quirks filled in; the caller adds the
 //! key it found in the environment or in storage, and what configuration says otherwise.
 
-use crate::{ChatOptions, KeyHeader, ProviderConfig, WireApi};
+use crate::{ChatOptions, KeyHeader, ModelList, ProviderConfig, WireApi};
 
 /// One built-in provider.
 #[derive(Debug, Clone)]
@@ -23,6 +23,7 @@ pub struct Preset {
     /// What it understands of Chat Completions, where that is more than the common part.
     chat: Option<ChatOptions>,
     query: &'static [(&'static str, &'static str)],
+    model_list: Option<ModelList>,
 }
 
 const OPENAI_CHAT: ChatOptions =
@@ -41,6 +42,7 @@ const PRESETS: &[Preset] = &[
         key_header: None,
         chat: Some(OPENAI_CHAT),
         query: &[],
+        model_list: None,
     },
     Preset {
         id: "anthropic",
@@ -52,6 +54,7 @@ const PRESETS: &[Preset] = &[
         key_header: None,
         chat: None,
         query: &[],
+        model_list: Some(ModelList::Anthropic),
     },
     Preset {
         id: "openrouter",
@@ -63,6 +66,7 @@ const PRESETS: &[Preset] = &[
         key_header: None,
         chat: Some(OPENROUTER_CHAT),
         query: &[],
+        model_list: Some(ModelList::OpenRouter),
     },
     Preset {
         id: "azure",
@@ -74,6 +78,7 @@ const PRESETS: &[Preset] = &[
         key_header: Some("api-key"),
         chat: Some(OPENAI_CHAT),
         query: &[("api-version", "v1")],
+        model_list: None,
     },
     Preset {
         id: "ollama",
@@ -85,6 +90,7 @@ const PRESETS: &[Preset] = &[
         key_header: None,
         chat: None,
         query: &[],
+        model_list: Some(ModelList::Ollama),
     },
     Preset {
         id: "lmstudio",
@@ -96,6 +102,7 @@ const PRESETS: &[Preset] = &[
         key_header: None,
         chat: None,
         query: &[],
+        model_list: Some(ModelList::LmStudio),
     },
 ];
 
@@ -128,6 +135,7 @@ impl Preset {
         if let Some(header) = self.key_header {
             config.key_header = KeyHeader::Named(header.to_owned());
         }
+        config.model_list = self.model_list;
         config.chat = self.chat.clone().unwrap_or_default();
         config.query_params = self.query.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         config

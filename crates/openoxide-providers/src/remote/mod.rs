@@ -20,6 +20,7 @@ mod stream;
 mod test_server;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ use bytes::Bytes;
 #[cfg(test)]
 pub(crate) use self::decode::Decoder;
 use self::endpoint::Endpoint;
+pub use self::window::ModelList;
 pub(crate) use self::{
     decode::Reader,
     events::{End, Events},
@@ -53,6 +55,7 @@ struct Target {
     config: ProviderConfig,
     client: HttpClient,
     endpoint: Result<Endpoint, String>,
+    windows: window::Windows,
 }
 
 impl Target {
@@ -70,7 +73,7 @@ impl HttpProvider {
     /// A provider as configured, over the process's client.
     pub fn new(config: ProviderConfig, client: HttpClient) -> Self {
         let endpoint = Endpoint::new(&config);
-        Self { target: Arc::new(Target { config, client, endpoint }) }
+        Self { target: Arc::new(Target { config, client, endpoint, windows: window::Windows::default() }) }
     }
 }
 
@@ -80,7 +83,8 @@ impl Provider for HttpProvider {
     }
 
     fn facts(&self, model: &str) -> ModelFacts {
-        self.target.config.facts.apply(crate::facts_of(model))
+        let known = self.target.windows.apply(model, crate::facts_of(model));
+        self.target.config.facts.apply(known)
     }
 
     fn stream(&self, request: ModelRequest<'_>) -> ModelStream {
@@ -103,7 +107,8 @@ impl Provider for HttpProvider {
             Ok(mut body) => {
                 // It stays until the response is whole, and what it was written into may be twice as large.
                 body.shrink_to_fit();
-                stream::start(self.target.clone(), Bytes::from(body), freeform)
+                let events = stream::start(self.target.clone(), Bytes::from(body), freeform);
+                window::learning(&self.target, request.model, events)
             }
             Err(source) => failed(ModelError::Encode { source }),
         }

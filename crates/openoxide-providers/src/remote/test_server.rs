@@ -138,11 +138,16 @@ async fn read_request(stream: &mut TcpStream) -> Option<(String, Value)> {
         }
     };
     let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
-    let length: usize = head.split("content-length: ").nth(1)?.split("\r\n").next()?.parse().ok()?;
+    let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next());
+    let length: usize = length.map_or(Ok(0), str::parse).ok()?;
     while bytes.len() < end + length {
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
             return None;
         }
     }
-    Some((head, serde_json::from_slice(&bytes[end..end + length]).ok()?))
+    let body = match length {
+        0 => Value::Null,
+        _ => serde_json::from_slice(&bytes[end..end + length]).ok()?,
+    };
+    Some((head, body))
 }

@@ -412,3 +412,34 @@ async fn a_response_that_said_it_is_over_is_whatever_follows() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_models_window_is_learned_once_from_the_providers_own_list() {
+    let answer = |text| Reply::events(&[done(text), json!({"type": "response.completed", "response": {}})]);
+    let chat = || Reply::events(&[json!({"choices": [{"delta": {"content": "hi"}, "finish_reason": "stop"}]})]);
+    let list = Reply::status("200 OK", "", r#"{"models": [{"name": "m:latest", "context_length": 65536}]}"#);
+    let server = Server::start([chat(), list, chat()]).await;
+    let provider = provider(&server.base_url, |config| {
+        config.wire_api = WireApi::Chat;
+        config.model_list = Some(crate::ModelList::Ollama);
+    });
+    assert_eq!(provider.facts("m").context_window, 32_768);
+    run(&provider).await;
+    while provider.facts("m").context_window == 32_768 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(provider.facts("m").context_window, 65_536 - 8_192);
+    run(&provider).await;
+    let asked: Vec<String> =
+        server.requests().iter().map(|request| request.head.lines().next().unwrap().to_owned()).collect();
+    assert_eq!(
+        asked,
+        ["post /v1/chat/completions http/1.1", "get /api/ps http/1.1", "post /v1/chat/completions http/1.1"]
+    );
+    // One without a list is asked for nothing else.
+    let server = Server::start([answer("hi"), answer("hi")]).await;
+    let provider = self::provider(&server.base_url, |_| {});
+    run(&provider).await;
+    run(&provider).await;
+    assert_eq!(server.requests().len(), 2);
+}
