@@ -121,7 +121,11 @@ impl Rules {
             return verdict;
         }
         let request = match &question.action {
-            ApprovalAction::Command { argv, .. } => Request::Command { argv, escalated: question.leaves_sandbox },
+            ApprovalAction::Command { argv, .. } => Request::Command {
+                argv,
+                escalated: question.leaves_sandbox,
+                place: crate::CommandPlace { cwd: std::path::Path::new("/"), workspace: std::path::Path::new("/") },
+            },
             ApprovalAction::Input { text, .. } => Request::Input { text, escalated: question.leaves_sandbox },
             ApprovalAction::Patch { .. } => {
                 let reach = if question.leaves_sandbox { PatchReach::Beyond } else { PatchReach::Within };

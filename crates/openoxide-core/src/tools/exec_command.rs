@@ -20,7 +20,9 @@ use super::runner::Running;
 use super::{CallOutcome, Prepared, ToolCall};
 use super::{PreparedCall, ToolAccess, ToolEnv, apply_patch};
 use crate::rules::approvals::Question;
-use crate::{ApprovalAction, ApprovalPolicy, CoreError, ItemStatus, Request, RuleDecision, TurnItemKind, decide};
+use crate::{
+    ApprovalAction, ApprovalPolicy, CommandPlace, CoreError, ItemStatus, Request, RuleDecision, TurnItemKind, decide,
+};
 
 /// Its name.
 const NAME: &str = "exec_command";
@@ -272,7 +274,8 @@ impl ExecCommand {
 
     /// Whether the command is known to change nothing.
     fn only_reads(&self) -> bool {
-        let request = Request::Command { argv: &self.argv, escalated: false };
+        let place = CommandPlace { cwd: &self.cwd, workspace: &self.cwd };
+        let request = Request::Command { argv: &self.argv, escalated: false, place };
         decide(ApprovalPolicy::Untrusted, SandboxMode::WorkspaceWrite, &[], request).decision == RuleDecision::Allow
     }
 
