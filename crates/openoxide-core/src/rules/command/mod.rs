@@ -23,6 +23,8 @@ mod readers;
 mod safe;
 mod scan;
 #[cfg(test)]
+mod spelling_tests;
+#[cfg(test)]
 mod tests;
 
 pub use self::decide::{CommandPlace, PatchReach, Request, decide};

@@ -15,7 +15,7 @@ const CORPUS: &str = include_str!("corpus.tsv");
 /// The same of lines that others agreed on, so that this judgement is held against more than its own examples.
 const VERDICTS: &str = include_str!("verdicts.tsv");
 
-fn unescape(text: &str) -> String {
+pub(super) fn unescape(text: &str) -> String {
     let mut out = String::new();
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -37,23 +37,23 @@ fn unescape(text: &str) -> String {
     out
 }
 
-fn argv(line: &str) -> Vec<String> {
+pub(super) fn argv(line: &str) -> Vec<String> {
     ["bash", "-c", line].map(str::to_owned).to_vec()
 }
 
-fn here() -> CommandPlace<'static> {
+pub(super) fn here() -> CommandPlace<'static> {
     CommandPlace { cwd: Path::new("/w"), workspace: Path::new("/w") }
 }
 
-fn request(argv: &[String], escalated: bool) -> Request<'_> {
+pub(super) fn request(argv: &[String], escalated: bool) -> Request<'_> {
     Request::Command { argv, escalated, place: here() }
 }
 
-fn judge(policy: ApprovalPolicy, sandbox: SandboxMode, rules: &[CommandRule], line: &str) -> Verdict {
+pub(super) fn judge(policy: ApprovalPolicy, sandbox: SandboxMode, rules: &[CommandRule], line: &str) -> Verdict {
     decide(policy, sandbox, rules, request(&argv(line), false))
 }
 
-fn rule(prefix: &[&str], decision: RuleDecision) -> CommandRule {
+pub(super) fn rule(prefix: &[&str], decision: RuleDecision) -> CommandRule {
     CommandRule::new(prefix, decision)
 }
 

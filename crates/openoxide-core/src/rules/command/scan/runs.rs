@@ -77,7 +77,7 @@ impl Search {
         if line.len() > MAX_LINE {
             return self.unclear("it is too long");
         }
-        if line.chars().any(|c| openoxide_display::is_deceptive(c) || (c.is_control() && !"\n\t\r".contains(c))) {
+        if line.chars().any(|c| !"\n\t\r".contains(c) && (c.is_control() || openoxide_display::is_deceptive(c))) {
             self.unclear("it holds characters that cannot be seen");
         }
         self.sets_up_git |= line.contains("GIT_CONFIG");
@@ -127,7 +127,9 @@ impl Search {
             !first.is_open() && LEADING.contains(&first.text.as_str()) || wrappers::is_assignment(&first.text)
         }) {
             is_set_up |= self.assignment(first);
-            words = &words[1..];
+            // A function's name is no command.
+            let passed = if first.text == "function" { 2 } else { 1 };
+            words = words.get(passed..).unwrap_or_default();
         }
         let Some((program, rest)) = words.split_first() else {
             return self.push(whole.to_vec(), around, false);
@@ -375,6 +377,10 @@ impl Search {
         // A program that is a line of its own is one in another language's quotes.
         if self.is_hint && program.text.contains(char::is_whitespace) && self.depth <= DEPTH {
             self.line(&program.text);
+        }
+        // What is only spoken of, and not known, says nothing.
+        if self.is_hint && program.is_open() {
+            return;
         }
         let name = base_name(&program.text).to_lowercase();
         let is_data =
