@@ -2,5 +2,6 @@
 
 pub(crate) mod approvals;
 mod command;
+mod remembered;
 
-pub use self::command::{CommandPlace, PatchReach, Request, decide, plain_commands};
+pub use self::command::{CommandPlace, PatchReach, Request, decide, plain_commands, runs_what_others_wrote};

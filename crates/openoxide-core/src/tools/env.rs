@@ -20,7 +20,7 @@ use super::runner::Running;
 use super::turn_diff::TurnDiff;
 use crate::mutex::lock;
 use crate::store::{PatchLedger, PatchNote, RolloutItem};
-use crate::{ApprovalPolicy, CoreError, Event, ItemStatus, TurnId, TurnItemKind};
+use crate::{ApprovalPolicy, CoreError, Event, ItemStatus, TurnId, TurnItemKind, Widening};
 
 /// See the module.
 #[derive(Clone)]
@@ -52,6 +52,8 @@ pub(super) struct WantedCommand {
     pub(super) tty: bool,
     /// Outside of the sandbox, which was approved.
     pub(super) escalated: bool,
+    /// What it is given beside what the sandbox lets it do, which was approved.
+    pub(super) widening: Option<Widening>,
     /// Where it puts temporary files; see [`Files::temporary_directory`].
     pub(super) temporary: Option<PathBuf>,
     /// Bytes of output that are kept until they are taken.
@@ -170,10 +172,14 @@ impl ToolEnv {
 
     /// Starts a command. It is on its way when this returns; the future is ready when it runs, or says why it does not.
     pub(super) fn spawn(&self, wanted: WantedCommand) -> BoxFuture<'static, Result<Arc<dyn Running>, String>> {
-        let WantedCommand { argv, cwd, tty, escalated, temporary, output_limit } = wanted;
+        let WantedCommand { argv, cwd, tty, escalated, widening, temporary, output_limit } = wanted;
         let mut env = self.host.process_config().child_env.clone();
         env.extend(temporary.clone().map(|path| (OsString::from("TMPDIR"), path.into_os_string())));
-        let policy = if escalated { SandboxPolicy::full_access() } else { self.host.sandbox_policy() };
+        let policy = match (escalated, widening) {
+            (true, _) => SandboxPolicy::full_access(),
+            (false, Some(widening)) => widened(self.host.sandbox_policy(), widening),
+            (false, None) => self.host.sandbox_policy(),
+        };
         self.host.command_runner().spawn(CommandSpec {
             argv,
             cwd,
@@ -189,6 +195,15 @@ impl ToolEnv {
     pub(super) fn commands(&self) -> &Arc<Commands> {
         self.host.commands()
     }
+}
+
+/// The policy of one command that is given one thing more. A mode that confines nothing, or writes nothing, stays as it is.
+fn widened(mut policy: SandboxPolicy, widening: Widening) -> SandboxPolicy {
+    match widening {
+        Widening::Network => policy.workspace_write.network_access = true,
+        Widening::Directory(path) => policy.workspace_write.writable_roots.push(path),
+    }
+    policy
 }
 
 /// The files of a thread. Everything here blocks on the disk.
@@ -214,6 +229,12 @@ impl Files {
     /// Where commands may write; none where its directories cannot be told.
     pub(super) fn confinement(&self) -> Option<Confinement> {
         self.0.confinement()
+    }
+
+    /// Where commands look for programs.
+    pub(super) fn program_path(&self) -> Option<OsString> {
+        let env = &self.0.process_config().child_env;
+        env.iter().find(|(name, _)| *name == "PATH").map(|(_, path)| path.clone())
     }
 
     /// Where commands put temporary files.

@@ -13,6 +13,7 @@ pub(crate) mod commands;
 mod env;
 mod exec_command;
 pub(crate) mod files;
+mod fixed_programs;
 mod grep;
 mod host;
 mod list_dir;
@@ -28,6 +29,7 @@ mod toolbox;
 pub(crate) mod turn_diff;
 mod update_plan;
 mod view_image;
+mod widening;
 mod write_stdin;
 
 pub(crate) use self::blocking::{MAX_READS, MAX_READS_OF_ONE};

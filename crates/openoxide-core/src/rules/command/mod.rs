@@ -20,6 +20,7 @@ mod options;
 mod program;
 mod reach;
 mod readers;
+mod runners;
 mod safe;
 mod scan;
 #[cfg(test)]
@@ -28,6 +29,7 @@ mod spelling_tests;
 mod tests;
 
 pub use self::decide::{CommandPlace, PatchReach, Request, decide};
+pub use self::runners::runs_what_others_wrote;
 
 /// The commands of a shell line by their words, where the line holds nothing but plain ones: for showing what it does.
 pub fn plain_commands(line: &str) -> Option<Vec<Vec<String>>> {

@@ -39,6 +39,11 @@ pub(super) struct Found {
     pub(super) unclear: Option<String>,
 }
 
+/// Whether a program of this name runs another.
+pub(super) fn is_wrapper(name: &str) -> bool {
+    wrappers::find(name).is_some()
+}
+
 /// Everything that the line might run.
 pub(super) fn read(line: &str) -> Found {
     let mut search = Search::default();
