@@ -3,5 +3,6 @@
 pub(crate) mod approvals;
 mod command;
 mod remembered;
+pub(crate) mod told;
 
 pub use self::command::{CommandPlace, PatchReach, Request, decide, plain_commands, runs_what_others_wrote};

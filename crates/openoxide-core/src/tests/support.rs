@@ -155,7 +155,12 @@ impl CommandRunner for Pretend {
 
     fn spawn(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Arc<dyn Running>, String>> {
         let text = spec.argv.last().cloned().unwrap_or_default();
-        let place = if spec.policy.mode == SandboxMode::DangerFullAccess { " outside" } else { "" };
+        let place = match &spec.policy {
+            policy if policy.mode == SandboxMode::DangerFullAccess => " outside".to_owned(),
+            policy if policy.workspace_write.network_access => " with network".to_owned(),
+            policy if policy.workspace_write.writable_roots.is_empty() => String::new(),
+            policy => format!(" writing {:?}", policy.workspace_write.writable_roots),
+        };
         self.log.lock().unwrap().push(format!("spawn {text}{place}"));
         self.spawned.notify_one();
         if text == "unstartable" {

@@ -1,7 +1,7 @@
 //! What a tool may use of the turn that calls it, and nothing else: its directory, its files, commands, what it tells, and
 //! limits. The thread itself is out of a tool's reach.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -233,8 +233,7 @@ impl Files {
 
     /// Where commands look for programs.
     pub(super) fn program_path(&self) -> Option<OsString> {
-        let env = &self.0.process_config().child_env;
-        env.iter().find(|(name, _)| *name == "PATH").map(|(_, path)| path.clone())
+        self.0.process_config().child_env.get(OsStr::new("PATH")).cloned()
     }
 
     /// Where commands put temporary files.

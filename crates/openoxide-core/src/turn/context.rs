@@ -81,6 +81,9 @@ fn environment(shell: Shell, core: &Config, thread: &ThreadConfig) -> String {
     );
     let _ = writeln!(text, "approvals: {}; {}", thread.approval_policy.as_str(), asking(thread));
     let _ = writeln!(text, "shell: {}", shell.name());
+    if let Some(rules) = crate::rules::told::told(&core.rules, thread.sandbox) {
+        let _ = writeln!(text, "{rules}");
+    }
     text.push_str("</environment_context>");
     text
 }
@@ -96,7 +99,12 @@ fn asking(thread: &ThreadConfig) -> &'static str {
             "commands with `sandbox_permissions: \"require_escalated\"` are put to a person first; use it for what is risky \
              or reaches outside of cwd"
         }
-        (ApprovalPolicy::OnRequest, _) => {
+        (ApprovalPolicy::OnRequest, SandboxMode::WorkspaceWrite) => {
+            "a command that fails for want of the network or of one directory to write in can be run again with \
+             `sandbox_permissions: \"with_additional_permissions\"`, `additional_permissions` and a justification, and \
+             stays in the sandbox; `\"require_escalated\"` lets it run without the sandbox. A person is asked for both"
+        }
+        (ApprovalPolicy::OnRequest, SandboxMode::ReadOnly) => {
             "a command that fails for want of network or rights can be run again with `sandbox_permissions: \
              \"require_escalated\"` and a justification; a person is asked, and it then runs without the sandbox"
         }

@@ -16,6 +16,8 @@ mod decide;
 mod destructive;
 mod git;
 mod lexer;
+#[cfg(test)]
+mod model_tests;
 mod options;
 mod program;
 mod reach;
