@@ -359,6 +359,9 @@ mod tests {
         assert_eq!((config.sandbox_mode(), config.approval_policy()), (SandboxMode::ReadOnly, ApprovalPolicy::Never));
         assert!(config.workspace_write().network_access);
         assert_eq!(config.rules()[0].prefix, ["git", "push"]);
+        assert!(!config.rules()[0].leaves_sandbox);
+        let off = "[[rules]]\nprefix = [\"docker\", \"ps\"]\ndecision = \"allow\"\nsandbox = \"off\"";
+        assert!(load(off, &[]).unwrap().rules()[0].leaves_sandbox);
         assert_eq!(config.mcp_server.limits().max_sandbox, Some(SandboxMode::WorkspaceWrite));
         assert_eq!(config.mcp_server.approval_fallback, Some(Fallback::Deny));
         assert_eq!(config.mcp_server.write_timeout_sec.map(u64::from), Some(9));
@@ -369,6 +372,8 @@ mod tests {
             ("sandbox_mode = \"none\"", "line 1"),
             ("[[rules]]\nprefix = []\ndecision = \"ask\"", "rules[0]"),
             ("[[rules]]\nprefix = [\"a\"]\ndecision = \"maybe\"", "maybe"),
+            ("[[rules]]\nprefix = [\"a\"]\ndecision = \"ask\"\nsandbox = \"off\"", "goes with decision = \"allow\""),
+            ("[[rules]]\nprefix = [\"a\"]\ndecision = \"allow\"\nsandbox = \"on\"", "off"),
             ("[sandbox_workspace_write]\nwritable_roots = [\"x\"]", "relative"),
             ("[sandbox_workspace_write]\nnetwork = true", "network"),
             ("[mcp_server]\nallow_roots = [\"x\"]", "allow_roots"),

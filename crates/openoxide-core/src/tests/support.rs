@@ -177,7 +177,9 @@ impl CommandRunner for Pretend {
             command.set(&format!("{said}\n"), Some(0));
         } else if command.text == "fail" {
             command.set("", Some(3));
-        } else if command.text == "daemon" {
+        } else if command.text == "daemon"
+            || ["true", "npm", "./run.sh"].iter().any(|name| command.text.starts_with(name))
+        {
             command.set("", Some(0));
         }
         futures_util::future::ready(Ok(Arc::new(command) as Arc<dyn Running>)).boxed()

@@ -81,6 +81,66 @@ fn commands_of_git_are_safe_in_a_sandbox_only() {
 }
 
 #[test]
+fn reading_far_and_reading_secrets_is_asked() {
+    let judged = |line: &str| judge(Untrusted, WorkspaceWrite, &[], line).decision;
+    for line in [
+        "grep -rh . /root",
+        "rg -uuu secret /root",
+        "rg x ..",
+        "grep -r x sub/../..",
+        "find / -name x",
+        "ls -R /",
+        "tree /etc",
+        "du -a ..",
+        "diff -r a /etc",
+        "cat /etc//shadow",
+        "cat /etc/./shadow",
+        "cat /etc/shado?",
+        "cat /etc/shadow-",
+        "cat server.key",
+        "cat x.kdbx",
+        "cat .envrc",
+        "cat terraform.tfstate",
+        "cat /run/secrets/db",
+        "cat .git/config",
+        "head -c 512 /dev/sda",
+        "cd .. && ls",
+        "cd / && ls",
+        "cd - && ls",
+        "cd && ls",
+        "cd ~ && ls",
+        "cd $x && ls",
+        "cd sub && make",
+        "cd sub && cat ../../x/.env",
+    ] {
+        assert_eq!(judged(line), Ask, "{line}");
+    }
+    for line in [
+        "grep -rh . src",
+        "grep -rn '/api/v1' src",
+        "grep -rn x",
+        "rg -uuu secret",
+        "rg x /w/src",
+        "find . -name x",
+        "ls -R src",
+        "cd crates/core && ls",
+        "cd a && cd b && git status && grep -rn x .",
+        "ls / && cat /usr/include/stdio.h",
+    ] {
+        assert_eq!(judged(line), Allow, "{line}");
+    }
+    // Where the command runs counts as well.
+    let outside = CommandPlace { cwd: Path::new("/"), ..here() };
+    let request = Request::Command { argv: &argv("grep -r x"), escalated: false, place: outside };
+    assert_eq!(decide(Untrusted, WorkspaceWrite, &[], request).decision, Ask);
+    // Without a sandbox, what goes through a directory may come by secrets.
+    for line in ["grep -r x src", "rg x", "cd src && ls"] {
+        assert_eq!(judge(Untrusted, DangerFullAccess, &[], line).decision, Ask, "{line}");
+    }
+    assert_eq!(judge(Untrusted, DangerFullAccess, &[], "grep -n x a.txt").decision, Allow);
+}
+
+#[test]
 fn each_policy_does_what_it_says() {
     for (policy, plain, escalated) in
         [(Untrusted, Ask, Ask), (OnRequest, Allow, Ask), (OnFailure, Allow, Ask), (Never, Allow, Forbid)]
