@@ -1,8 +1,10 @@
 //! A lenient look at a shell line: whatever a shell might run, wrapped, nested, quoted or escaped as it may be. What comes
 //! out serves to refuse and to ask, never to allow, so that a guess too many does little harm.
 
+mod carried;
 mod reader;
 mod runs;
+mod texts;
 mod tools;
 mod word;
 mod wrappers;
