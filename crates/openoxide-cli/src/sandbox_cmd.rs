@@ -64,6 +64,7 @@ pub(crate) fn run(args: SandboxArgs, global: &Global, exe: PathBuf) -> anyhow::R
         env,
         tty: false,
         policy,
+        git_from: Vec::new(),
         output_limit: DEFAULT_OUTPUT_LIMIT,
         thread_marker: None,
     });
