@@ -24,8 +24,7 @@ use crate::pump::Pump;
 use crate::refusal::{Refusal, Tried};
 use crate::terminal::{self, Ends};
 use crate::{
-    CommandSpec, Confinement, GitAccess, HELPER_ARG, HostPaths, RunningCommand, SandboxError, SandboxMode,
-    SandboxPolicy,
+    CommandSpec, Confinement, HELPER_ARG, HostPaths, RunningCommand, SandboxError, SandboxMode, SandboxPolicy,
 };
 
 /// How long a supervisor may take to start its command. Far above what it needs, so that only a system that is stuck
@@ -103,9 +102,7 @@ impl Launcher {
     /// The policy for one command, with the repositories that it may write to.
     pub(crate) fn confinement_of(&self, spec: &CommandSpec) -> Result<Confinement, SandboxError> {
         let mut confinement = self.confinement(&spec.policy)?;
-        // Elsewhere nothing stands for a name that is missing.
-        let is_open = cfg!(target_os = "linux") && spec.policy.workspace_write.git == GitAccess::Commit;
-        if is_open && spec.policy.mode == SandboxMode::WorkspaceWrite && !spec.git_from.is_empty() {
+        if spec.policy.opens_git() && !spec.git_from.is_empty() {
             confinement.open_git(&spec.git_from);
         }
         Ok(confinement)

@@ -104,6 +104,14 @@ impl SandboxPolicy {
         Self { mode, workspace, workspace_id: None, temporary: None, workspace_write }
     }
 
+    /// Whether commands that are nothing but git may write their repository. What is missing beside it must be held, for which
+    /// namespaces are needed.
+    #[must_use]
+    pub fn opens_git(&self) -> bool {
+        let is_asked = self.mode == SandboxMode::WorkspaceWrite && self.workspace_write.git == GitAccess::Commit;
+        cfg!(target_os = "linux") && is_asked
+    }
+
     /// Whether what runs under it reaches the network of this machine.
     #[must_use]
     pub fn reaches_network(&self) -> bool {

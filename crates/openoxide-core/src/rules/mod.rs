@@ -3,4 +3,4 @@
 pub(crate) mod approvals;
 mod command;
 
-pub use self::command::{PatchReach, Request, decide, plain_commands};
+pub use self::command::{PatchReach, Request, decide, git_starts, plain_commands};

@@ -20,7 +20,7 @@ use super::runner::Running;
 use super::turn_diff::TurnDiff;
 use crate::mutex::lock;
 use crate::store::{PatchLedger, PatchNote, RolloutItem};
-use crate::{ApprovalPolicy, CoreError, Event, ItemStatus, TurnId, TurnItemKind};
+use crate::{ApprovalPolicy, CoreError, Event, ItemStatus, TurnId, TurnItemKind, git_starts};
 
 /// See the module.
 #[derive(Clone)]
@@ -174,7 +174,11 @@ impl ToolEnv {
         let mut env = self.host.process_config().child_env.clone();
         env.extend(temporary.clone().map(|path| (OsString::from("TMPDIR"), path.into_os_string())));
         let policy = if escalated { SandboxPolicy::full_access() } else { self.host.sandbox_policy() };
+        // On a terminal a program that git shows something with could be told to do more.
+        let opens_git = policy.opens_git() && !tty;
+        let git_from = if opens_git { git_starts(&argv, &cwd) } else { Vec::new() };
         self.host.command_runner().spawn(CommandSpec {
+            git_from,
             argv,
             cwd,
             env,

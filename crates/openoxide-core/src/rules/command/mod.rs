@@ -14,6 +14,7 @@
 mod decide;
 mod destructive;
 mod git;
+mod git_line;
 mod lexer;
 mod options;
 mod program;
@@ -24,6 +25,7 @@ mod scan;
 mod tests;
 
 pub use self::decide::{PatchReach, Request, decide};
+pub use self::git_line::git_starts;
 
 /// The commands of a shell line by their words, where the line holds nothing but plain ones: for showing what it does.
 pub fn plain_commands(line: &str) -> Option<Vec<Vec<String>>> {
