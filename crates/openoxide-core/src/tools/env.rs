@@ -14,6 +14,7 @@ use super::blocking::{NoAnswer, blocking};
 use super::commands::Commands;
 use super::files::FileView;
 use super::host::{Reader, ToolHost};
+use super::obeyed::Obeyed;
 use super::output::{self, StopFlag};
 use super::pictures::PictureRoom;
 use super::runner::Running;
@@ -155,9 +156,20 @@ impl ToolEnv {
     pub(super) async fn look_before(&self) {
         let looked = Arc::clone(&lock(&self.diff).looked);
         let look = || async {
-            let look = |files: &Files, _: &StopFlag| Before::look(files.view(Reader::Server).ok()?);
-            if let Ok(Some(before)) = self.blocking(look).await {
-                lock(&self.diff).set_before(before);
+            let (cwd, guarded) = (self.cwd().to_owned(), self.host.process_config().workspace_write.guarded_names());
+            let look = move |files: &Files, _: &StopFlag| {
+                let writable = files.confinement().map(|confinement| confinement.writable).unwrap_or_default();
+                let mut roots: Vec<PathBuf> = writable.into_iter().map(|root| root.path).collect();
+                if !roots.contains(&cwd) {
+                    roots.push(cwd);
+                }
+                let obeyed = Obeyed::look(roots, guarded);
+                (files.view(Reader::Server).ok().and_then(Before::look), obeyed)
+            };
+            if let Ok((before, obeyed)) = self.blocking(look).await {
+                let mut diff = lock(&self.diff);
+                before.into_iter().for_each(|before| diff.set_before(before));
+                diff.set_obeyed(obeyed);
             }
         };
         looked.get_or_init(look).await;

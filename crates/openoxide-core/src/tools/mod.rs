@@ -16,6 +16,7 @@ pub(crate) mod files;
 mod grep;
 mod host;
 mod list_dir;
+pub(crate) mod obeyed;
 pub(crate) mod output;
 mod pictures;
 mod read_file;
