@@ -22,6 +22,7 @@ checks! { Backend::Bubblewrap;
         a_repository_is_not_written,
         what_is_missing_cannot_be_made,
         settings_that_are_there_are_not_written,
+        what_editors_and_agents_obey_is_not_written_where_it_exists,
         a_pointer_file_and_what_it_points_to_are_not_written,
         a_link_and_what_it_leads_to_are_not_written,
         what_leads_nowhere_stops_no_command,
