@@ -163,8 +163,9 @@ impl ToolEnv {
                 if !roots.contains(&cwd) {
                     roots.push(cwd);
                 }
-                let obeyed = Obeyed::look(roots, guarded);
-                (files.view(Reader::Server).ok().and_then(Before::look), obeyed)
+                let view = files.view(Reader::Server).ok();
+                let obeyed = Obeyed::look(roots, guarded, view.clone());
+                (view.and_then(Before::look), obeyed)
             };
             if let Ok((before, obeyed)) = self.blocking(look).await {
                 let mut diff = lock(&self.diff);

@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 
 use openoxide_display::quote_path;
 use openoxide_sandbox::PROTECTED_NAMES;
+use rustix::fs::Stat;
+
+use super::files::FileView;
 
 /// What agents read as instructions.
 const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
@@ -66,6 +69,8 @@ type Stamp = (u64, u64, u64, i64, i64, i64, i64);
 pub(crate) struct Obeyed {
     roots: Vec<PathBuf>,
     guarded: Vec<String>,
+    /// The thread's, for its workflows.
+    view: Option<FileView>,
     found: BTreeMap<PathBuf, Stamp>,
 }
 
@@ -77,15 +82,15 @@ pub(crate) struct Other {
 }
 
 impl Obeyed {
-    /// Looks at the tops of directories. Blocks on the disk.
-    pub(crate) fn look(roots: Vec<PathBuf>, guarded: Vec<String>) -> Self {
-        let found = found(&roots, &guarded);
-        Self { roots, guarded, found }
+    /// Looks at the tops of directories, and at the workflows in the view's workspace. Blocks on the disk.
+    pub(crate) fn look(roots: Vec<PathBuf>, guarded: Vec<String>, view: Option<FileView>) -> Self {
+        let found = found(&roots, &guarded, view.as_ref());
+        Self { roots, guarded, view, found }
     }
 
     /// What was made or changed since, in the order of paths. Blocks on the disk.
     pub(crate) fn others(self) -> Vec<Other> {
-        let now = found(&self.roots, &self.guarded);
+        let now = found(&self.roots, &self.guarded, self.view.as_ref());
         let gone = self.found.keys().filter(|path| !now.contains_key(*path));
         let mut others: Vec<_> = gone.map(|path| Other { path: path.clone(), is_new: false }).collect();
         let changed = now.iter().filter(|(path, stamp)| self.found.get(*path) != Some(stamp));
@@ -95,29 +100,47 @@ impl Obeyed {
     }
 }
 
-fn found(roots: &[PathBuf], guarded: &[String]) -> BTreeMap<PathBuf, Stamp> {
+fn found(roots: &[PathBuf], guarded: &[String], view: Option<&FileView>) -> BTreeMap<PathBuf, Stamp> {
     let mut all = BTreeMap::new();
     for root in roots {
         let names = guarded.iter().map(String::as_str).chain(INSTRUCTIONS);
-        let tops = names.map(|name| root.join(name));
-        let directory = root.join(WORKFLOWS);
-        // Through no link: what stands elsewhere is not run.
-        let is_plain =
-            directory.ancestors().take(2).all(|path| path.symlink_metadata().is_ok_and(|data| data.is_dir()));
-        let workflows = is_plain.then(|| std::fs::read_dir(&directory).ok()).flatten();
-        let workflows = workflows.into_iter().flatten().flatten().take(MAX_WORKFLOWS);
-        for path in tops.chain(workflows.map(|entry| entry.path())) {
+        for path in names.map(|name| root.join(name)) {
             if let Ok(data) = path.symlink_metadata() {
                 let times = (data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec());
                 all.insert(path, (data.dev(), data.ino(), data.size(), times.0, times.1, times.2, times.3));
             }
         }
     }
+    let workflows =
+        view.and_then(|view| view.directory_beneath(&view.open_workspace().ok()?, Path::new(WORKFLOWS)).ok());
+    let Some(workflows) = workflows else { return all };
+    let entries = workflows.entries(MAX_WORKFLOWS).map(|(entries, _)| entries).unwrap_or_default();
+    for entry in entries {
+        if let Ok(Some(stat)) = workflows.stat(&entry.name) {
+            all.insert(workflows.path().join(&entry.name), stamp(&stat));
+        }
+    }
     all
+}
+
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_lossless,
+    clippy::cast_sign_loss,
+    reason = "the types differ between systems"
+)]
+fn stamp(stat: &Stat) -> Stamp {
+    let times = (stat.st_mtime as i64, stat.st_mtime_nsec as i64, stat.st_ctime as i64, stat.st_ctime_nsec as i64);
+    let (device, inode, size) = (stat.st_dev as u64, stat.st_ino as u64, stat.st_size as u64);
+    (device, inode, size, times.0, times.1, times.2, times.3)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use openoxide_sandbox::Workspace;
+
     use super::*;
 
     fn guarded() -> Vec<String> {
@@ -150,12 +173,17 @@ mod tests {
     #[test]
     fn what_was_made_changed_or_removed_at_the_top_is_told() {
         let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().to_owned();
+        let root = dir.path().canonicalize().unwrap();
+        let workspace = Arc::new(Workspace::resolve(&root).unwrap());
         std::fs::create_dir_all(root.join(".github/workflows")).unwrap();
         for name in ["AGENTS.md", "CLAUDE.md", ".mcp.json", ".github/workflows/a.yml"] {
             std::fs::write(root.join(name), "x").unwrap();
         }
-        let before = Obeyed::look(vec![root.clone(), root.join("missing")], guarded());
+        let before = Obeyed::look(
+            vec![root.clone(), root.join("missing")],
+            guarded(),
+            Some(FileView::new(workspace, Vec::new())),
+        );
         std::fs::write(root.join("AGENTS.md"), "more").unwrap();
         std::fs::write(root.join(".github/workflows/b.yml"), "x").unwrap();
         std::fs::remove_file(root.join(".mcp.json")).unwrap();
