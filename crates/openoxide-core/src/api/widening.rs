@@ -11,6 +11,9 @@ pub enum Widening {
     Network,
     /// To write beneath a directory: absolute, without links.
     Directory(PathBuf),
+    /// To write to the repository that it works in, being nothing but git with commands that commit, check out and merge, as
+    /// where `sandbox_workspace_write.git` is `commit`.
+    Git,
 }
 
 impl std::fmt::Display for Widening {
@@ -18,6 +21,7 @@ impl std::fmt::Display for Widening {
         match self {
             Self::Network => f.write_str("the network"),
             Self::Directory(path) => write!(f, "writing in {}", quote_path(path)),
+            Self::Git => f.write_str("git that commits to the repository"),
         }
     }
 }

@@ -5,4 +5,6 @@ mod command;
 mod remembered;
 pub(crate) mod told;
 
-pub use self::command::{CommandPlace, PatchReach, Request, decide, plain_commands, runs_what_others_wrote};
+pub use self::command::{
+    CommandPlace, PatchReach, Request, decide, git_starts, plain_commands, runs_what_others_wrote,
+};

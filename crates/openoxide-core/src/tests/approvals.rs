@@ -263,6 +263,7 @@ async fn no_rule_and_no_person_lets_a_command_reach_a_network_that_is_refused() 
         env: Default::default(),
         tty: false,
         policy: openoxide_sandbox::SandboxPolicy::full_access(),
+        git_from: Vec::new(),
         output_limit: 100,
         thread_marker: None,
     };

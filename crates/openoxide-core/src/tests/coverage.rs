@@ -208,3 +208,23 @@ async fn an_approval_by_prefix_gives_its_commands_one_thing_inside_the_sandbox()
     }
     assert_eq!(bench.commands().len(), 5, "nothing more has run");
 }
+
+#[tokio::test]
+async fn git_commits_inside_the_sandbox_for_the_prefix_that_is_approved() {
+    let git = |line: &str| {
+        let more = json!({ "git": true });
+        call(json!({ "cmd": line, "additional_permissions": more, "prefix_rule": ["git"], "justification": "j" }))
+    };
+    let bench =
+        Bench::new(turns([git("git add . && git commit -m x"), git("git commit -m y"), git("make; git commit -m z")]));
+    let mut thread = bench.thread(ApprovalPolicy::OnRequest);
+    let request = approve_for_thread(&mut thread).await;
+    assert_eq!((request.confined, request.widening.clone()), (false, Some(Widening::Git)));
+    let covered = request.for_thread.as_deref().unwrap();
+    assert_eq!(covered, "commands that begin with `git`, inside the sandbox with git that commits to the repository");
+    unasked(&mut thread).await;
+    unasked(&mut thread).await;
+    assert!(bench.outputs().last().unwrap().contains("every part is git"), "{:?}", bench.outputs());
+    let ran = bench.commands();
+    assert_eq!(ran, ["spawn git add . && git commit -m x committing", "spawn git commit -m y committing"]);
+}

@@ -158,6 +158,7 @@ impl CommandRunner for Pretend {
         let place = match &spec.policy {
             policy if policy.mode == SandboxMode::DangerFullAccess => " outside".to_owned(),
             policy if policy.workspace_write.network_access => " with network".to_owned(),
+            _ if !spec.git_from.is_empty() => " committing".to_owned(),
             policy if policy.workspace_write.writable_roots.is_empty() => String::new(),
             policy => format!(" writing {:?}", policy.workspace_write.writable_roots),
         };
@@ -178,7 +179,7 @@ impl CommandRunner for Pretend {
         } else if command.text == "fail" {
             command.set("", Some(3));
         } else if command.text == "daemon"
-            || ["true", "npm", "./run.sh"].iter().any(|name| command.text.starts_with(name))
+            || ["true", "npm", "git", "./run.sh"].iter().any(|name| command.text.starts_with(name))
         {
             command.set("", Some(0));
         }

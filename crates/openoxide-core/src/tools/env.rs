@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
-use openoxide_sandbox::{CommandSpec, Confinement, SandboxMode, SandboxPolicy, Workspace};
+use openoxide_sandbox::{CommandSpec, Confinement, GitAccess, SandboxMode, SandboxPolicy, Workspace};
 use tokio::sync::OwnedMutexGuard;
 
 use super::before::Before;
@@ -14,13 +14,14 @@ use super::blocking::{NoAnswer, blocking};
 use super::commands::Commands;
 use super::files::FileView;
 use super::host::{Reader, ToolHost};
+use super::obeyed::Obeyed;
 use super::output::{self, StopFlag};
 use super::pictures::PictureRoom;
 use super::runner::Running;
 use super::turn_diff::TurnDiff;
 use crate::mutex::lock;
 use crate::store::{PatchLedger, PatchNote, RolloutItem};
-use crate::{ApprovalPolicy, CoreError, Event, ItemStatus, TurnId, TurnItemKind, Widening};
+use crate::{ApprovalPolicy, CoreError, Event, ItemStatus, TurnId, TurnItemKind, Widening, git_starts};
 
 /// See the module.
 #[derive(Clone)]
@@ -157,9 +158,21 @@ impl ToolEnv {
     pub(super) async fn look_before(&self) {
         let looked = Arc::clone(&lock(&self.diff).looked);
         let look = || async {
-            let look = |files: &Files, _: &StopFlag| Before::look(files.view(Reader::Server).ok()?);
-            if let Ok(Some(before)) = self.blocking(look).await {
-                lock(&self.diff).set_before(before);
+            let (cwd, guarded) = (self.cwd().to_owned(), self.host.process_config().workspace_write.guarded_names());
+            let look = move |files: &Files, _: &StopFlag| {
+                let writable = files.confinement().map(|confinement| confinement.writable).unwrap_or_default();
+                let mut roots: Vec<PathBuf> = writable.into_iter().map(|root| root.path).collect();
+                if !roots.contains(&cwd) {
+                    roots.push(cwd);
+                }
+                let view = files.view(Reader::Server).ok();
+                let obeyed = Obeyed::look(roots, guarded, view.clone());
+                (view.and_then(Before::look), obeyed)
+            };
+            if let Ok((before, obeyed)) = self.blocking(look).await {
+                let mut diff = lock(&self.diff);
+                before.into_iter().for_each(|before| diff.set_before(before));
+                diff.set_obeyed(obeyed);
             }
         };
         looked.get_or_init(look).await;
@@ -180,7 +193,11 @@ impl ToolEnv {
             (false, Some(widening)) => widened(self.host.sandbox_policy(), widening),
             (false, None) => self.host.sandbox_policy(),
         };
+        // On a terminal a program that git shows something with could be told to do more.
+        let opens_git = policy.opens_git() && !tty;
+        let git_from = if opens_git { git_starts(&argv, &cwd) } else { Vec::new() };
         self.host.command_runner().spawn(CommandSpec {
+            git_from,
             argv,
             cwd,
             env,
@@ -202,6 +219,8 @@ fn widened(mut policy: SandboxPolicy, widening: Widening) -> SandboxPolicy {
     match widening {
         Widening::Network => policy.workspace_write.network_access = true,
         Widening::Directory(path) => policy.workspace_write.writable_roots.push(path),
+        // Which repository that is follows from the line, as where it is configured.
+        Widening::Git => policy.workspace_write.git = GitAccess::Commit,
     }
     policy
 }

@@ -22,7 +22,8 @@ use super::{CallOutcome, Prepared, ToolCall};
 use super::{PreparedCall, ToolAccess, ToolEnv, apply_patch, fixed_programs};
 use crate::rules::approvals::{Facts, Question};
 use crate::{
-    ApprovalAction, ApprovalPolicy, CommandPlace, CoreError, ItemStatus, Request, RuleDecision, TurnItemKind, decide,
+    ApprovalAction, ApprovalPolicy, CommandPlace, CoreError, ItemStatus, Request, RuleDecision, TurnItemKind, Widening,
+    decide,
 };
 
 /// Its name.
@@ -52,7 +53,7 @@ fn spec() -> ToolSpec {
                 "max_output_tokens": {"type": "integer", "description": "The most output to return; more is cut in the middle."},
                 "login": {"type": "boolean", "description": "Use a login shell. Default: false."},
                 "sandbox_permissions": {"type": "string", "enum": ["use_default", "with_additional_permissions", "require_escalated"], "description": "with_additional_permissions asks a person first to give the command one thing more inside the sandbox; require_escalated, to let it run without the sandbox."},
-                "additional_permissions": {"type": "object", "properties": {"network": {"type": "boolean"}, "write": {"type": "string", "description": "A directory to write in."}}, "additionalProperties": false, "description": "With with_additional_permissions: one of {\"network\": true} and {\"write\": \"/a/directory\"}."},
+                "additional_permissions": {"type": "object", "properties": {"network": {"type": "boolean"}, "git": {"type": "boolean", "description": "To commit: for a line that is nothing but git."}, "write": {"type": "string", "description": "A directory to write in."}}, "additionalProperties": false, "description": "With with_additional_permissions: one of {\"network\": true}, {\"git\": true} and {\"write\": \"/a/directory\"}."},
                 "prefix_rule": {"type": "array", "items": {"type": "string"}, "description": "With with_additional_permissions: the first words of commands that should be given the same for the rest of the thread, as [\"npm\", \"install\"]."},
                 "justification": {"type": "string", "description": "Where a person is asked: one sentence on why."}
             },
@@ -207,6 +208,7 @@ impl ExecCommand {
                 let found = env.blocking(move |files, _| fixed_programs::facts(files, &argv, &cwd)).await;
                 self.programs = found.map_err(|_| late())?;
             }
+            Permissions::Widened(Widening::Git, _) => widening::check_git(&self.argv, &self.cwd, self.tty)?,
             Permissions::Widened(widening, prefix) => {
                 let found = env.blocking(move |files, _| widening::resolve(files, widening, directory_of)).await;
                 self.permissions = Permissions::Widened(found.unwrap_or_else(|_| Err(late()))?, prefix);

@@ -17,6 +17,7 @@ mod fixed_programs;
 mod grep;
 mod host;
 mod list_dir;
+pub(crate) mod obeyed;
 pub(crate) mod output;
 mod pictures;
 mod read_file;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::args::Args;
 use super::env::Files;
-use crate::Widening;
+use crate::{Widening, git_starts};
 
 /// How far a command wants to reach.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,14 +46,15 @@ pub(super) fn read(args: &mut Args, cwd: &Path) -> Result<Permissions, String> {
     }
 }
 
-const EXAMPLE: &str = "`{\"network\": true}` or `{\"write\": \"/a/directory\"}`";
+const EXAMPLE: &str = "`{\"network\": true}`, `{\"git\": true}` or `{\"write\": \"/a/directory\"}`";
 
 fn widening(more: &Value, cwd: &Path) -> Result<Widening, String> {
     let wrong = || format!("`additional_permissions` must be one of {EXAMPLE}, not {more}.");
     let fields = more.as_object().filter(|fields| fields.len() == 1).ok_or_else(wrong)?;
-    match (fields.get("network"), fields.get("write")) {
-        (Some(Value::Bool(true)), None) => Ok(Widening::Network),
-        (None, Some(Value::String(path))) if !path.trim().is_empty() => Ok(Widening::Directory(cwd.join(path))),
+    match (fields.get("network"), fields.get("git"), fields.get("write")) {
+        (Some(Value::Bool(true)), None, None) => Ok(Widening::Network),
+        (None, Some(Value::Bool(true)), None) => Ok(Widening::Git),
+        (None, None, Some(Value::String(path))) if !path.trim().is_empty() => Ok(Widening::Directory(cwd.join(path))),
         _ => Err(wrong()),
     }
 }
@@ -69,6 +70,16 @@ fn prefix(value: Option<Value>) -> Result<Vec<String>, String> {
             "`prefix_rule` must be the first words of the command, as [\"npm\", \"install\"], not {value}."
         )),
     }
+}
+
+/// Whether git is all that the command is, as far as the repository is opened for it.
+pub(super) fn check_git(argv: &[String], cwd: &Path, tty: bool) -> Result<(), String> {
+    if !tty && !git_starts(argv, cwd).is_empty() {
+        return Ok(());
+    }
+    Err("the repository is opened only for a line whose every part is git with add, commit, rm, mv, restore, checkout, \
+         switch, branch, tag, merge, rebase, stash or worktree add, written plainly and without a terminal"
+        .to_owned())
 }
 
 /// The same with the directory as it really is. What the sandbox hides or protects is nobody's to give. Blocks on the disk.
@@ -102,6 +113,8 @@ mod tests {
         let network = r#"{"sandbox_permissions": "with_additional_permissions", "additional_permissions": {"network": true}, "prefix_rule": ["npm", "ci"]}"#;
         let prefix = vec!["npm".to_owned(), "ci".to_owned()];
         assert_eq!(read(network), Ok(Permissions::Widened(Widening::Network, prefix)));
+        let git = r#"{"additional_permissions": {"git": true}}"#;
+        assert_eq!(read(git), Ok(Permissions::Widened(Widening::Git, Vec::new())));
         let directory = r#"{"additional_permissions": {"write": "../x"}}"#;
         assert_eq!(read(directory), Ok(Permissions::Widened(Widening::Directory("/w/../x".into()), Vec::new())));
         for (wrong, told) in [

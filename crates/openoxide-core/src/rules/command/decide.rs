@@ -187,7 +187,7 @@ fn unread(rule: &CommandRule, found: &Found) -> Verdict {
 }
 
 /// The line of `bash -c LINE` and its kin.
-fn shell_line(argv: &[String]) -> Option<&str> {
+pub(super) fn shell_line(argv: &[String]) -> Option<&str> {
     match argv {
         [shell, flag, line] if matches!(base_name(shell), "bash" | "sh" | "zsh" | "dash") => {
             matches!(flag.as_str(), "-c" | "-lc" | "-cl").then_some(line)
@@ -196,7 +196,7 @@ fn shell_line(argv: &[String]) -> Option<&str> {
     }
 }
 
-fn plain(word: &str) -> lexer::Word {
+pub(super) fn plain(word: &str) -> lexer::Word {
     lexer::Word { text: word.to_owned(), is_pattern: false, begins_with_pattern: false }
 }
 

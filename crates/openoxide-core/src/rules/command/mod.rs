@@ -15,6 +15,7 @@
 mod decide;
 mod destructive;
 mod git;
+mod git_line;
 mod lexer;
 #[cfg(test)]
 mod model_tests;
@@ -31,6 +32,7 @@ mod spelling_tests;
 mod tests;
 
 pub use self::decide::{CommandPlace, PatchReach, Request, decide};
+pub use self::git_line::git_starts;
 pub use self::runners::runs_what_others_wrote;
 
 /// The commands of a shell line by their words, where the line holds nothing but plain ones: for showing what it does.

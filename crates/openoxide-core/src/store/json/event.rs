@@ -117,6 +117,7 @@ enum RememberedJson {
 enum WideningJson {
     Network,
     Directory(#[serde(with = "Path")] PathBuf),
+    Git,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -123,13 +123,15 @@ fn lines() -> Vec<(RolloutItem, String)> {
         RememberedApproval::Files { files: vec!["/etc/motd".into()] },
         RememberedApproval::Prefix { prefix: vec!["npm".into(), "ci".into()], widening: Widening::Network },
         RememberedApproval::Prefix { prefix: vec!["make".into()], widening: Widening::Directory("/x".into()) },
+        RememberedApproval::Prefix { prefix: vec!["git".into()], widening: Widening::Git },
     ];
-    const REMEMBERED: [&str; 5] = [
+    const REMEMBERED: [&str; 6] = [
         r#"{"what":"command","argv":["ls","-l"],"cwd":"\"/w/\\377 \\\"a\\\"\\n\"","leaves_sandbox":true}"#,
         r#"{"what":"patches","leaves_sandbox":false}"#,
         r#"{"what":"files","files":["/etc/motd"]}"#,
         r#"{"what":"prefix","prefix":["npm","ci"],"widening":"network"}"#,
         r#"{"what":"prefix","prefix":["make"],"widening":{"directory":"/x"}}"#,
+        r#"{"what":"prefix","prefix":["git"],"widening":"git"}"#,
     ];
     const CONTEXT: &str = r#"{"turn_id":"01a1fc7a-8d20-7000-8000-000000000001","cwd":"/w/é","directory":"8:1","model":"m","sandbox":"workspace-write","approval_policy":"on-request"}"#;
     const ENDED: &str = r#"{"type":"turn_ended","turn_id":"01a1fc7a-8d20-7000-8000-000000000001","status":"completed","content":"done","files_changed":["a","\"/w/\\377 \\\"a\\\"\\n\""],"diff":"-a\n+b\n","usage":{"inputTokens":1,"cachedInputTokens":2,"outputTokens":3,"reasoningOutputTokens":4},"duration_ms":7,"denials":[]}"#;
