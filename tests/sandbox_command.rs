@@ -177,6 +177,10 @@ fn rules_are_told_for_lines_and_for_standard_input() {
     assert!(verdicts[2]["reason"].as_str().unwrap().contains("curl"), "the part in the way is named: {verdicts:#?}");
     assert_eq!(verdicts[4]["line"], "ls\nrm -rf /");
     assert!(verdicts.iter().all(|verdict| !verdict["reason"].as_str().unwrap().is_empty()));
+    let outside = house.run(&["rules", "test", "--escalated", "make"], "");
+    assert!(outside.stdout.starts_with(b"ask\tsandbox\t"), "{outside:?}");
+    let unread = house.run(&["rules", "test", "git $(cat x)"], "");
+    assert!(unread.stdout.starts_with(b"ask\tunread\t"), "{unread:?}");
     let one = house.run(&["rules", "test", "--policy", "never", "git push"], "");
     assert!(one.stdout.starts_with(b"forbid\t"), "{one:?}");
     let bad = house.run(&["rules", "test", "--stdin"], "a\\x\n");

@@ -312,6 +312,14 @@ impl Config {
                 root.display()
             );
         }
+        let is_name = |name: &&String| !matches!(name.as_str(), "" | "." | "..") && !name.contains(['/', '\0']);
+        let names = self.sandbox_workspace_write.protected_names.iter().flatten();
+        if let Some(name) = names.clone().find(|name| !is_name(name)) {
+            bail!(
+                "sandbox_workspace_write.protected_names has {name:?}; allowed: names of files and directories without a \
+                 slash, such as \".vscode\""
+            );
+        }
         if let Some(percent) = self.mcp_server.principal_share_percent.filter(|percent| !(1..=100).contains(percent)) {
             bail!("mcp_server.principal_share_percent is {percent}; allowed: 1 to 100");
         }
@@ -376,6 +384,9 @@ mod tests {
         assert_eq!((config.sandbox_mode(), config.approval_policy()), (SandboxMode::ReadOnly, ApprovalPolicy::Never));
         assert!(config.workspace_write().network_access);
         assert_eq!(config.rules()[0].prefix, ["git", "push"]);
+        assert!(!config.rules()[0].leaves_sandbox);
+        let off = "[[rules]]\nprefix = [\"docker\", \"ps\"]\ndecision = \"allow\"\nsandbox = \"off\"";
+        assert!(load(off, &[]).unwrap().rules()[0].leaves_sandbox);
         assert_eq!(config.mcp_server.limits().max_sandbox, Some(SandboxMode::WorkspaceWrite));
         assert_eq!(config.mcp_server.approval_fallback, Some(Fallback::Deny));
         assert_eq!(config.mcp_server.write_timeout_sec.map(u64::from), Some(9));
@@ -386,6 +397,8 @@ mod tests {
             ("sandbox_mode = \"none\"", "line 1"),
             ("[[rules]]\nprefix = []\ndecision = \"ask\"", "rules[0]"),
             ("[[rules]]\nprefix = [\"a\"]\ndecision = \"maybe\"", "maybe"),
+            ("[[rules]]\nprefix = [\"a\"]\ndecision = \"ask\"\nsandbox = \"off\"", "goes with decision = \"allow\""),
+            ("[[rules]]\nprefix = [\"a\"]\ndecision = \"allow\"\nsandbox = \"on\"", "off"),
             ("[sandbox_workspace_write]\nwritable_roots = [\"x\"]", "relative"),
             ("[sandbox_workspace_write]\nnetwork = true", "network"),
             ("[mcp_server]\nallow_roots = [\"x\"]", "allow_roots"),
@@ -396,6 +409,29 @@ mod tests {
         ] {
             let error = format!("{:#}", load(text, &[]).map(|_| ()).unwrap_err());
             assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_git_may_write_and_which_names_are_guarded_is_read_and_checked() {
+        use openoxide_sandbox::{GUARDED_NAMES, GitAccess};
+        let text = "[sandbox_workspace_write]\ngit = \"commit\"\nprotected_names = [\".vscode\", \"AGENTS.md\"]\n";
+        let write = load(text, &[]).unwrap().workspace_write();
+        assert_eq!(write.git, GitAccess::Commit);
+        assert_eq!(write.guarded_names(), [".vscode", "AGENTS.md"]);
+        let write = load("[sandbox_workspace_write]\ngit = \"read-only\"", &[]).unwrap().workspace_write();
+        assert_eq!((write.git, write.guarded_names()), (GitAccess::ReadOnly, GUARDED_NAMES.map(str::to_owned).into()));
+        let write = load("[sandbox_workspace_write]\nprotected_names = []", &[]).unwrap().workspace_write();
+        assert_eq!(write.guarded_names(), [""; 0]);
+        for (text, part) in [
+            ("git = \"push\"", "`read-only` or `commit`"),
+            ("git = true", "line 2, column 7"),
+            ("protected_names = [\"a/b\"]", "\"a/b\"; allowed"),
+            ("protected_names = [\"..\"]", "allowed"),
+            ("protected_names = [\"\"]", "allowed"),
+        ] {
+            let error = load(&format!("[sandbox_workspace_write]\n{text}"), &[]).map(|_| ()).unwrap_err();
+            assert!(format!("{error:#}").contains(part), "{text}: {error:#}");
         }
     }
 

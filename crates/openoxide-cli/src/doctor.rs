@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt as _;
 use openoxide_display::visible_text;
 use openoxide_llm::{HistoryItem, ModelError, ModelRequest, Provider, Role};
-use openoxide_sandbox::{Backend, Launcher, SandboxMode, SandboxPolicy, WorkspaceWrite, fix, landlock_version};
+use openoxide_sandbox::{
+    Backend, GitAccess, Launcher, SandboxMode, SandboxPolicy, WorkspaceWrite, fix, landlock_version,
+};
 use serde_json::{Value, json};
 
 use crate::Global;
@@ -64,7 +66,8 @@ pub(crate) fn run(args: &DoctorArgs, global: &Global, exe: PathBuf) -> anyhow::R
     findings.extend(home());
     findings.extend(temporary_directory());
     findings.extend(login_path(global));
-    findings.extend(sandbox(exe)?);
+    let git = Config::load(global).map(|config| config.workspace_write().git).unwrap_or_default();
+    findings.extend(sandbox(exe, git)?);
     findings.extend(config::home().as_deref().map(threads::check));
     findings.extend(model(global, args.providers));
     let mut out = std::io::stdout().lock();
@@ -240,7 +243,7 @@ fn ask(provider: &dyn Provider, model: &str) -> Result<Duration, ModelError> {
     })
 }
 
-fn sandbox(exe: PathBuf) -> anyhow::Result<Vec<Finding>> {
+fn sandbox(exe: PathBuf, git: GitAccess) -> anyhow::Result<Vec<Finding>> {
     let launcher = Launcher::new(exe, config::places(None).host_paths());
     // A directory of its own, so that nothing depends on where this is run.
     // Not where TMPDIR says, which may be what is wrong.
@@ -258,9 +261,33 @@ fn sandbox(exe: PathBuf) -> anyhow::Result<Vec<Finding>> {
             },
         });
     }
+    findings.extend(commits(git, findings.last().is_some_and(|finding| finding.state != State::Fails)));
     findings.push(landlock());
     findings.push(full_access(launcher.groups_commands()));
     Ok(findings)
+}
+
+/// Whether what is said of git in the configuration has an effect: only where `workspace-write` is held by mounts.
+fn commits(git: GitAccess, is_held: bool) -> Option<Finding> {
+    let what = "git commit in workspace-write".to_owned();
+    match (git, cfg!(target_os = "linux") && is_held) {
+        (GitAccess::ReadOnly, _) => None,
+        (GitAccess::Commit, true) => Some(Finding {
+            what,
+            state: State::Works,
+            detail: "lines that are nothing but git write the repository; its configuration and hooks stay read-only"
+                .to_owned(),
+            fix: None,
+        }),
+        (GitAccess::Commit, false) => Some(Finding {
+            what,
+            state: State::Note,
+            detail: "sandbox_workspace_write.git = \"commit\" has no effect here: what git obeys can be held only by mounts \
+                     in a namespace"
+                .to_owned(),
+            fix: None,
+        }),
+    }
 }
 
 /// How what a command in full access has started is ended.
@@ -357,6 +384,15 @@ mod tests {
         let without = full_access(Err("no cgroup v2 is mounted".to_owned()));
         assert!(without.state == State::Note && without.fix.is_some());
         assert!(without.detail.contains("two supervisors") && without.detail.contains("no cgroup v2 is mounted"));
+    }
+
+    #[test]
+    fn what_git_may_write_is_told_where_it_was_asked_for() {
+        assert!(commits(GitAccess::ReadOnly, true).is_none());
+        let held = commits(GitAccess::Commit, true).unwrap();
+        assert!((held.state == State::Works) == cfg!(target_os = "linux"));
+        let without = commits(GitAccess::Commit, false).unwrap();
+        assert!(without.state == State::Note && without.detail.contains("no effect here"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
-use openoxide_core::{ApprovalPolicy, CommandRule, Request, SandboxMode, Verdict, decide, visible_text};
+use openoxide_core::{ApprovalPolicy, CommandPlace, Request, SandboxMode, Verdict, decide, visible_text};
 use serde_json::json;
 
 use crate::Global;
@@ -36,6 +36,9 @@ struct TestArgs {
     /// Read lines from standard input, with \\\\, \\n, \\t, \\r and \\uXXXX for characters that a line cannot hold.
     #[arg(long, conflicts_with = "line")]
     stdin: bool,
+    /// Judge it as a command that asks to run outside of the sandbox.
+    #[arg(long)]
+    escalated: bool,
     /// Print one JSON object for each line.
     #[arg(long)]
     json: bool,
@@ -56,7 +59,13 @@ pub(crate) fn run(args: RulesArgs, global: &Global) -> anyhow::Result<ExitCode> 
     let config = Config::load(global)?;
     let policy = args.policy.unwrap_or(config.approval_policy());
     let sandbox = args.sandbox.unwrap_or(config.sandbox_mode());
-    let judge = |line: &str| verdict(policy, sandbox, config.rules(), line);
+    let cwd = crate::config::current_directory()?;
+    let place = CommandPlace { cwd: &cwd, workspace: &cwd };
+    let judge = |line: &str| {
+        let argv = ["bash", "-c", line].map(str::to_owned);
+        let request = Request::Command { argv: &argv, escalated: args.escalated, place };
+        decide(policy, sandbox, config.rules(), request)
+    };
     let mut out = std::io::stdout().lock();
     match args.line {
         Some(line) => print(&mut out, &line, &judge(&line), args.json)?,
@@ -70,11 +79,6 @@ pub(crate) fn run(args: RulesArgs, global: &Global) -> anyhow::Result<ExitCode> 
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn verdict(policy: ApprovalPolicy, sandbox: SandboxMode, rules: &[CommandRule], line: &str) -> Verdict {
-    let argv = ["bash", "-c", line].map(str::to_owned);
-    decide(policy, sandbox, rules, Request::Command { argv: &argv, escalated: false })
 }
 
 fn print(out: &mut impl std::io::Write, line: &str, verdict: &Verdict, json: bool) -> std::io::Result<()> {

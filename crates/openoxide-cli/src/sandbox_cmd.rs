@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use openoxide_core::git_starts;
 use openoxide_sandbox::{CommandSpec, DEFAULT_OUTPUT_LIMIT, Launcher, SandboxMode, SandboxPolicy};
 
 use crate::Global;
@@ -58,12 +59,14 @@ pub(crate) fn run(args: SandboxArgs, global: &Global, exe: PathBuf) -> anyhow::R
         ..SandboxPolicy::new(mode, workspace.clone(), config.workspace_write())
     };
     let launcher = Launcher::new(exe, host_paths);
+    let git_from = if policy.opens_git() { git_starts(&args.command, &workspace) } else { Vec::new() };
     let exit = launcher.run_attached(CommandSpec {
         argv: args.command,
         cwd: workspace,
         env,
         tty: false,
         policy,
+        git_from,
         output_limit: DEFAULT_OUTPUT_LIMIT,
         thread_marker: None,
     });

@@ -23,7 +23,7 @@ pub use manager::{
     LoadGuard, LoadTicket, PageCursor, ThreadAccess, ThreadManager, Transcript, TranscriptEntry, Undone, fork_rollout,
     undo_turn,
 };
-pub use rules::{PatchReach, Request, decide, plain_commands};
+pub use rules::{CommandPlace, PatchReach, Request, decide, git_starts, plain_commands, runs_what_others_wrote};
 pub use shares::{Exceeded, Held, Shares, share_of};
 pub use store::{
     Damage, EventRecord, FORMAT, Fate, FileRecord, JsonlStore, Opened, Overrides, PatchLedger, PatchNote, Reading,

@@ -55,8 +55,16 @@ fn meta(display: Display<'_>, details: Value) -> Value {
 
 /// The parameters of `elicitation/create` for one approval.
 ///
-/// `message` is shown to a person; `details` is for programs and travels in `_meta`, as `display` does.
-pub fn question(message: &str, display: Display<'_>, details: Value) -> Value {
+/// `message` is shown to a person; `details` is for programs and travels in `_meta`, as `display` does. `for_thread` is what
+/// approving it for the thread covers; without it that is not among the choices.
+pub fn question(message: &str, display: Display<'_>, details: Value, for_thread: Option<&str>) -> Value {
+    const ONCE: (&str, &str) = ("approve", "Approve once");
+    const FOR_THREAD: (&str, &str) = ("approve_for_thread", "Approve, and do not ask again for this on the thread");
+    const NO: [(&str, &str); 2] =
+        [("deny", "Deny, and let the agent go on"), ("deny_and_stop", "Deny, and end the turn")];
+    let choices: Vec<(&str, &str)> = [ONCE].into_iter().chain(for_thread.map(|_| FOR_THREAD)).chain(NO).collect();
+    let (words, names): (Vec<&str>, Vec<&str>) = choices.into_iter().unzip();
+    let covers = for_thread.map(|covered| format!(". For the thread, it covers {covered}")).unwrap_or_default();
     json!({
         "mode": "form",
         "message": message,
@@ -66,10 +74,9 @@ pub fn question(message: &str, display: Display<'_>, details: Value) -> Value {
                 "decision": {
                     "type": "string",
                     "title": "Decision (accepting without one approves once)",
-                    "description": "What the agent may do. Leave it empty and accept to approve once",
-                    "enum": ["approve", "approve_for_thread", "deny", "deny_and_stop"],
-                    "enumNames": ["Approve once", "Approve, and do not ask again for this on the thread",
-                                  "Deny, and let the agent go on", "Deny, and end the turn"],
+                    "description": format!("What the agent may do. Leave it empty and accept to approve once{covers}"),
+                    "enum": words,
+                    "enumNames": names,
                 },
                 "reason": { "type": "string", "title": "Reason", "description": "Told to the agent when you deny" },
             },
@@ -296,7 +303,7 @@ mod tests {
 
     #[test]
     fn the_form_can_be_accepted_as_it_is_and_says_what_that_means() {
-        let params = question("Run it?", DISPLAY, json!({ "command": ["true"] }));
+        let params = question("Run it?", DISPLAY, json!({ "command": ["true"] }), Some("this"));
         let schema = &params["requestedSchema"];
         assert!(schema.get("required").is_none() && schema["properties"]["decision"].get("default").is_none());
         let title = schema["properties"]["decision"]["title"].as_str().unwrap();

@@ -96,6 +96,7 @@ fn start_and_wait(bencher: divan::Bencher, policy: SandboxPolicy, host_paths: Ho
         env: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
         tty,
         policy,
+        git_from: Vec::new(),
         output_limit: DEFAULT_OUTPUT_LIMIT,
         thread_marker: None,
     };

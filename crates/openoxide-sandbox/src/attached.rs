@@ -32,7 +32,7 @@ impl Launcher {
         spec.check()?;
         spec.mark();
         spec.tty = false;
-        let confinement = self.confinement(&spec.policy)?;
+        let confinement = self.confinement_of(&spec)?;
         spec.settle(&confinement);
         let (mut supervisor, _) = self.first_that_works(&spec, &confinement, false)?;
         let exit = supervisor.exit(self)?;
@@ -227,6 +227,7 @@ fn probe_spec(policy: &SandboxPolicy) -> CommandSpec {
         env: std::collections::BTreeMap::new(),
         tty: false,
         policy: policy.clone(),
+        git_from: Vec::new(),
         output_limit: 0,
         thread_marker: None,
     }

@@ -9,7 +9,8 @@ use crate::hidden::check_against;
 use crate::listings::Listings;
 use crate::pins::Pins;
 use crate::policy::PROTECTED_NAMES;
-use crate::protected::{self, is_protected_name};
+use crate::protected::{self, is_guarded_name, is_protected_name};
+use crate::writable_git::WritableGit;
 use crate::{DirectoryId, HostPaths, SandboxError, SandboxMode, SandboxPolicy, Workspace, WorkspaceError};
 
 /// The directory of temporary files that all users share.
@@ -24,6 +25,8 @@ pub struct WritableRoot {
     /// Whether it is the user's work. Otherwise it is for temporary files and may be shared with other users, whose
     /// files in it are left alone.
     pub is_workspace: bool,
+    /// Whether it is a repository's own directory, written by this one command: what git takes orders from in it is held.
+    pub is_git: bool,
     /// Which directory that must be. The supervisor gives no right to write in another.
     pub id: Option<DirectoryId>,
 }
@@ -45,6 +48,10 @@ pub struct Confinement {
     pub private_tmp: Option<PathBuf>,
     /// Directories of temporary files that were left out because another directory has taken their place.
     pub left_out: Vec<PathBuf>,
+    /// More names beneath the writable directories that are protected where they exist.
+    pub guarded: Vec<String>,
+    /// More places that are protected.
+    pub(crate) sealed: Vec<PathBuf>,
     /// What lies beneath the writable directories and is protected all the same; looked for when it is first asked for.
     pub(crate) protected: OnceLock<Vec<PathBuf>>,
 }
@@ -60,6 +67,8 @@ impl Confinement {
             ledgers: None,
             private_tmp: None,
             left_out: Vec::new(),
+            guarded: Vec::new(),
+            sealed: Vec::new(),
             protected: OnceLock::new(),
         }
     }
@@ -86,6 +95,7 @@ impl Confinement {
         check_against(&confinement.hidden, &policy.workspace)?;
         if let (SandboxMode::WorkspaceWrite, Some(workspace)) = (policy.mode, workspace) {
             confinement.network = policy.workspace_write.network_access;
+            confinement.guarded = policy.workspace_write.guarded_names();
             confinement.ledgers = host_paths.state.as_ref().map(|state| state.join("run"));
             // Made before a command could make it, where it lies in a directory that is written.
             if let Some(state) = host_paths.state.as_ref().filter(|state| !state.exists()) {
@@ -139,11 +149,27 @@ impl Confinement {
                 }
                 continue;
             }
-            self.writable.push(WritableRoot { path: root.path().into(), is_workspace, id: Some(root.id().clone()) });
+            let (path, id) = (root.path().into(), Some(root.id().clone()));
+            self.writable.push(WritableRoot { path, is_workspace, is_git: false, id });
         }
+        self.sort_roots();
+        Ok(())
+    }
+
+    /// Opens the repositories that the directories lie in, for one command that is nothing but git.
+    pub(crate) fn open_git(&mut self, starts: &[PathBuf]) {
+        let mut git = WritableGit::default();
+        starts.iter().for_each(|start| git.add(start, self));
+        let Some(WritableGit { roots, sealed }) = git.finish() else { return };
+        self.writable.extend(roots);
+        self.sealed.extend(sealed);
+        self.sort_roots();
+    }
+
+    /// Outer ones come before inner ones, and each once. What the user named stays as it was named.
+    fn sort_roots(&mut self) {
         self.writable.sort_by(|a, b| a.path.cmp(&b.path).then(b.is_workspace.cmp(&a.is_workspace)));
         self.writable.dedup_by(|later, first| later.path == first.path);
-        Ok(())
     }
 
     /// Whether a command may write the place: beneath a writable root, nothing of a protected name on the way, not what
@@ -159,8 +185,16 @@ impl Confinement {
         let beneath = self.writable.iter().filter(|root| place.starts_with(&root.path));
         let Some(root) = beneath.max_by_key(|root| root.path.components().count()) else { return false };
         let Ok(rest) = place.strip_prefix(&root.path) else { return false };
-        let is_protected = rest.iter().any(is_protected_name);
+        let is_protected = rest.iter().any(is_protected_name) || self.is_guarded(&root.path, rest);
         !is_protected && !self.hides(place) && !self.is_led_to(root, rest, place)
+    }
+
+    /// Whether something of a guarded name that exists stands on the way.
+    fn is_guarded(&self, root: &Path, rest: &Path) -> bool {
+        rest.ancestors().any(|path| {
+            let is_named = path.file_name().is_some_and(|name| is_guarded_name(name, &self.guarded));
+            is_named && root.join(path).symlink_metadata().is_ok()
+        })
     }
 
     /// Whether the path, absolute and without links, is one that the command must not see.
@@ -182,7 +216,8 @@ impl Confinement {
     /// Looks for what lies beneath the writable directories and is protected all the same. It may read some thousand entries
     /// of the disk.
     pub(crate) fn find_protected(&self, listings: &Listings) -> Vec<PathBuf> {
-        protected::find_all(&self.writable, listings).into_iter().collect()
+        let found = protected::find_all(&self.writable, &self.guarded, listings);
+        found.into_iter().chain(self.sealed.iter().cloned()).collect()
     }
 
     /// Whether a link or pointer file of a protected name leads to the place.
@@ -196,7 +231,8 @@ impl Confinement {
         // The search has bounds; what stands on the way to the place is looked at wherever it is.
         let mut directories = rest.ancestors().skip(1).map(|above| root.path.join(above));
         directories.any(|directory| {
-            let entries = PROTECTED_NAMES.iter().map(|name| directory.join(name));
+            let names = PROTECTED_NAMES.into_iter().chain(self.guarded.iter().map(String::as_str));
+            let entries = names.map(|name| directory.join(name));
             entries.flat_map(|entry| protected::leads_to(&entry, &self.writable)).any(|path| covers(&path))
         })
     }
@@ -311,6 +347,32 @@ mod tests {
         assert!(!confine(&policy, &HostPaths::default()).unwrap().may_write(&dir.join("work/a")));
         policy.mode = SandboxMode::DangerFullAccess;
         assert!(confine(&policy, &HostPaths::default()).unwrap().may_write(&dir.join("a")));
+    }
+
+    #[test]
+    fn what_exists_of_a_guarded_name_is_not_written_and_what_does_not_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(dir.join("a/.VSCode")).unwrap();
+        std::fs::write(dir.join(".envrc"), "").unwrap();
+        let mut policy = policy(SandboxMode::WorkspaceWrite, &dir);
+        policy.workspace_write.exclude_slash_tmp = true;
+        let may = |policy: &SandboxPolicy, path: &str| {
+            confine(policy, &HostPaths::default()).unwrap().may_write(&dir.join(path))
+        };
+        for (path, expected) in [
+            (".envrc", false),
+            ("a/.VSCode/settings.json", false),
+            ("a/.VSCode", false),
+            (".vscode/settings.json", true),
+            (".mcp.json", true),
+            ("AGENTS.md", true),
+        ] {
+            assert_eq!(may(&policy, path), expected, "{path}");
+        }
+        policy.workspace_write.protected_names = Some(vec!["CLAUDE.md".to_owned()]);
+        std::fs::write(dir.join("CLAUDE.md"), "").unwrap();
+        assert!(may(&policy, ".envrc") && !may(&policy, "CLAUDE.md"));
     }
 
     #[test]

@@ -99,6 +99,15 @@ impl Launcher {
         Confinement::of(policy, self.host_paths(), &self.shared.pins)
     }
 
+    /// The policy for one command, with the repositories that it may write to.
+    pub(crate) fn confinement_of(&self, spec: &CommandSpec) -> Result<Confinement, SandboxError> {
+        let mut confinement = self.confinement(&spec.policy)?;
+        if spec.policy.opens_git() && !spec.git_from.is_empty() {
+            confinement.open_git(&spec.git_from);
+        }
+        Ok(confinement)
+    }
+
     /// What is protected beneath the writable directories, as it goes to a supervisor. Blocks on the disk.
     pub(crate) fn places(&self, confinement: &Confinement) -> Result<Vec<u8>, SandboxError> {
         let found = confinement.find_protected(&self.shared.listings);
@@ -119,7 +128,7 @@ impl Launcher {
         let launch = |spec: &CommandSpec, backend| self.launch(spec, self.entry(mode, backend));
         // The program starts while this process finds out what it is to do.
         let mut early = backends.first().map(|backend| launch(&spec, *backend)).transpose()?;
-        let confinement = Arc::new(self.confinement(&spec.policy)?);
+        let confinement = Arc::new(self.confinement_of(&spec)?);
         spec.settle(&confinement);
         let mut tried = Vec::new();
         for backend in backends {

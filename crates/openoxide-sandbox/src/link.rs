@@ -24,7 +24,7 @@ pub(crate) const TERMINATE: u8 = b'T';
 const MAX_REQUEST: usize = 16 << 20;
 
 /// Stands first in a request. It changes with the form, so that a replaced binary is noticed.
-const MARK: u32 = 0x4f58_5304;
+const MARK: u32 = 0x4f58_5305;
 const NUMBERS: usize = 8;
 const HEADER: usize = 4 * NUMBERS;
 const FLAG_TTY: u32 = 1;
@@ -35,6 +35,8 @@ const FLAG_STDIN: u32 = 8;
 /// What a path of the confinement is.
 const WORKSPACE: u8 = b'w';
 const TEMPORARY: u8 = b't';
+/// A repository's own directory.
+const GIT: u8 = b'r';
 const HIDDEN: u8 = b'h';
 const LEDGERS: u8 = b'l';
 const PRIVATE_TMP: u8 = b'p';
@@ -91,7 +93,12 @@ pub(crate) fn encode_request(
         paths += 1;
     };
     for root in &confinement.writable {
-        push_path(if root.is_workspace { WORKSPACE } else { TEMPORARY }, root.id.as_ref(), &root.path);
+        let what = match (root.is_git, root.is_workspace) {
+            (true, _) => GIT,
+            (false, true) => WORKSPACE,
+            (false, false) => TEMPORARY,
+        };
+        push_path(what, root.id.as_ref(), &root.path);
     }
     confinement.hidden.iter().for_each(|path| push_path(HIDDEN, None, path));
     confinement.ledgers.iter().for_each(|path| push_path(LEDGERS, None, path));
@@ -227,8 +234,9 @@ impl Request {
             let id = (!id.is_empty()).then(|| std::str::from_utf8(id).map(DirectoryId::from_text)).transpose().ok()?;
             let (what, path) = (*what, PathBuf::from(OsStr::from_bytes(path)));
             match what {
-                WORKSPACE | TEMPORARY => {
-                    self.confinement.writable.push(WritableRoot { path, is_workspace: what == WORKSPACE, id });
+                WORKSPACE | TEMPORARY | GIT => {
+                    let (is_workspace, is_git) = (what != TEMPORARY, what == GIT);
+                    self.confinement.writable.push(WritableRoot { path, is_workspace, is_git, id });
                 }
                 HIDDEN => self.confinement.hidden.push(path),
                 LEDGERS => self.confinement.ledgers = Some(path),
@@ -422,6 +430,7 @@ mod tests {
             env: BTreeMap::from([("A".into(), "1=2".into()), ("B".into(), "".into())]),
             tty: true,
             policy: SandboxPolicy::full_access(),
+            git_from: Vec::new(),
             output_limit: 1,
             thread_marker: None,
         }
@@ -430,8 +439,14 @@ mod tests {
     fn confinement() -> Confinement {
         Confinement {
             writable: vec![
-                WritableRoot { path: "/w s".into(), is_workspace: true, id: Some(DirectoryId::from_text("fe:2:b1.0")) },
-                WritableRoot { path: "/tmp".into(), is_workspace: false, id: None },
+                WritableRoot {
+                    path: "/w s".into(),
+                    is_workspace: true,
+                    is_git: false,
+                    id: Some(DirectoryId::from_text("fe:2:b1.0")),
+                },
+                WritableRoot { path: "/w s/.git".into(), is_workspace: true, is_git: true, id: None },
+                WritableRoot { path: "/tmp".into(), is_workspace: false, is_git: false, id: None },
             ],
             hidden: vec!["/h".into()],
             network: true,

@@ -29,6 +29,8 @@ pub(crate) struct Listings(Mutex<BTreeMap<PathBuf, Kept>>);
 struct Kept {
     /// The number of the last use, so that the one that was not used for longest goes first.
     used: u64,
+    /// The names that it was looked through for, beside those that are always protected.
+    guarded: Vec<String>,
     tree: Arc<Mutex<Tree>>,
 }
 
@@ -56,15 +58,15 @@ pub(crate) struct State {
 impl Listings {
     /// Gives what is known of a tree to `act`, and keeps what it makes of it. Where somebody else has it at this moment,
     /// nothing is known: nobody waits for another's disk.
-    pub(crate) fn with<T>(&self, root: &Path, act: impl FnOnce(&mut Tree) -> T) -> T {
-        let tree = self.tree(root);
+    pub(crate) fn with<T>(&self, root: &Path, guarded: &[String], act: impl FnOnce(&mut Tree) -> T) -> T {
+        let tree = self.tree(root, guarded);
         match tree.try_lock() {
             Ok(mut tree) => act(&mut tree),
             Err(_) => act(&mut Tree::new()),
         }
     }
 
-    fn tree(&self, root: &Path) -> Arc<Mutex<Tree>> {
+    fn tree(&self, root: &Path, guarded: &[String]) -> Arc<Mutex<Tree>> {
         let mut trees = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let used = trees.values().map(|kept| kept.used).max().unwrap_or(0) + 1;
         if trees.len() >= MAX_TREES && !trees.contains_key(root) {
@@ -73,6 +75,9 @@ impl Listings {
         }
         let kept = trees.entry(root.into()).or_default();
         kept.used = used;
+        if kept.guarded != guarded {
+            (kept.guarded, kept.tree) = (guarded.to_vec(), Arc::default());
+        }
         Arc::clone(&kept.tree)
     }
 }
@@ -162,21 +167,21 @@ mod tests {
         let listings = Listings::default();
         let path = |number: usize| PathBuf::from(format!("/{number}"));
         for number in 0..MAX_TREES {
-            listings.with(&path(number), |tree| drop(tree.insert(PathBuf::new(), listing())));
+            listings.with(&path(number), &[], |tree| drop(tree.insert(PathBuf::new(), listing())));
         }
-        let is_known = |number| listings.with(&path(number), |tree| !tree.is_empty());
+        let is_known = |number| listings.with(&path(number), &[], |tree| !tree.is_empty());
         assert!(is_known(0));
-        listings.with(&path(MAX_TREES), |tree| assert!(tree.is_empty()));
+        listings.with(&path(MAX_TREES), &[], |tree| assert!(tree.is_empty()));
         assert!(is_known(0) && !is_known(1));
     }
 
     #[test]
     fn nobody_waits_for_a_tree() {
         let listings = Listings::default();
-        listings.with(Path::new("/"), |tree| {
+        listings.with(Path::new("/"), &[], |tree| {
             tree.insert(PathBuf::new(), listing());
-            listings.with(Path::new("/"), |tree| assert!(tree.is_empty()));
+            listings.with(Path::new("/"), &[], |tree| assert!(tree.is_empty()));
         });
-        listings.with(Path::new("/"), |tree| assert_eq!(tree.len(), 1));
+        listings.with(Path::new("/"), &[], |tree| assert_eq!(tree.len(), 1));
     }
 }

@@ -11,6 +11,23 @@ use crate::{DirectoryId, SandboxMode};
 /// orders from. Compared without regard to case.
 pub const PROTECTED_NAMES: [&str; 4] = [".git", ".openoxide", ".codex", ".agents"];
 
+/// More names beneath a writable root that other programs take orders from: editors, agents, shells. What exists of them is
+/// kept as [`PROTECTED_NAMES`] are; what does not may be made, and is told first among what a turn has changed. These hold
+/// where the configuration names no others.
+pub const GUARDED_NAMES: [&str; 10] =
+    [".vscode", ".idea", ".zed", ".cursor", ".claude", ".gemini", ".mcp.json", ".envrc", ".husky", ".devcontainer"];
+
+/// Whether commands may write to the repository that they work in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GitAccess {
+    /// They may not.
+    #[default]
+    ReadOnly,
+    /// Those that are nothing but git, which commits: see [`crate::CommandSpec::git_from`].
+    Commit,
+}
+
 /// `[sandbox_workspace_write]`: what `workspace-write` allows beside the workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -26,9 +43,19 @@ pub struct WorkspaceWrite {
     /// Gives each thread a `/tmp` of its own: commands see the thread's temporary directory in its place.
     /// Where nothing is said, whoever starts the server decides.
     pub private_tmp: Option<bool>,
+    /// Whether commands that are nothing but git may write to the repository.
+    pub git: GitAccess,
+    /// Names to guard in the place of [`GUARDED_NAMES`].
+    pub protected_names: Option<Vec<String>>,
 }
 
 impl WorkspaceWrite {
+    /// The guarded names: those that are configured, else [`GUARDED_NAMES`].
+    #[must_use]
+    pub fn guarded_names(&self) -> Vec<String> {
+        self.protected_names.clone().unwrap_or_else(|| GUARDED_NAMES.map(str::to_owned).into())
+    }
+
     /// Whether each thread has a `/tmp` of its own.
     #[must_use]
     pub fn has_private_tmp(&self) -> bool {
@@ -75,6 +102,14 @@ impl SandboxPolicy {
     #[must_use]
     pub fn new(mode: SandboxMode, workspace: PathBuf, workspace_write: WorkspaceWrite) -> Self {
         Self { mode, workspace, workspace_id: None, temporary: None, workspace_write }
+    }
+
+    /// Whether commands that are nothing but git may write their repository. What is missing beside it must be held, for which
+    /// namespaces are needed.
+    #[must_use]
+    pub fn opens_git(&self) -> bool {
+        let is_asked = self.mode == SandboxMode::WorkspaceWrite && self.workspace_write.git == GitAccess::Commit;
+        cfg!(target_os = "linux") && is_asked
     }
 
     /// Whether what runs under it reaches the network of this machine.

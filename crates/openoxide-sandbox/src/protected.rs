@@ -38,42 +38,50 @@ pub(crate) fn is_protected_name(name: &OsStr) -> bool {
     PROTECTED_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
+/// Whether a name is one of those that are protected where they exist, in any case of letters.
+pub(crate) fn is_guarded_name(name: &OsStr, guarded: &[String]) -> bool {
+    guarded.iter().any(|known| name.eq_ignore_ascii_case(known.as_str()))
+}
+
 /// The places beneath one of the roots that nobody but the user may change: absolute, without links but for the last name.
 /// What `listings` knows of a directory that has not changed is not read again.
 pub(crate) fn find(
     root: &WritableRoot,
     directory: BorrowedFd<'_>,
     roots: &[WritableRoot],
+    guarded: &[String],
     listings: &Listings,
 ) -> BTreeSet<PathBuf> {
     let mut search = Search {
         roots,
+        guarded,
         // In a directory that many users share only what is this user's can be an order to this user's programs.
         owner: (!root.is_workspace).then(|| rustix::process::geteuid().as_raw()),
         entries: ENTRIES,
         found: BTreeSet::new(),
     };
-    for name in PROTECTED_NAMES {
+    for name in PROTECTED_NAMES.into_iter().chain(guarded.iter().map(String::as_str)) {
         // Found by name, so that no number of other entries cuts them off, nor a directory that cannot be listed.
         search.handle_entry(directory, &root.path, Path::new(name));
     }
-    listings.with(&root.path, |known| search.descend(directory, &root.path, known));
+    listings.with(&root.path, guarded, |known| search.descend(directory, &root.path, known));
     search.found
 }
 
 /// [`find`] for all of the writable directories of a confinement.
-pub(crate) fn find_all(roots: &[WritableRoot], listings: &Listings) -> BTreeSet<PathBuf> {
-    let found = roots.iter().filter_map(|root| {
+pub(crate) fn find_all(roots: &[WritableRoot], guarded: &[String], listings: &Listings) -> BTreeSet<PathBuf> {
+    // In a repository's own directory other names count, which are held by themselves.
+    let found = roots.iter().filter(|root| !root.is_git).filter_map(|root| {
         // One that is another by now is refused by the supervisor, which compares again.
         let directory = open_without_links(&root.path).ok()?;
-        Some(find(root, directory.as_fd(), roots, listings))
+        Some(find(root, directory.as_fd(), roots, guarded, listings))
     });
     found.flatten().collect()
 }
 
 /// What an entry of a protected name leads to, where it is one and a command could change what it leads to.
 pub(crate) fn leads_to(entry: &Path, roots: &[WritableRoot]) -> BTreeSet<PathBuf> {
-    let mut search = Search { roots, owner: None, entries: 0, found: BTreeSet::new() };
+    let mut search = Search { roots, guarded: &[], owner: None, entries: 0, found: BTreeSet::new() };
     // An absolute path stands for itself wherever it is looked up.
     search.handle_entry(rustix::fs::CWD, Path::new("/"), entry);
     search.found
@@ -81,6 +89,7 @@ pub(crate) fn leads_to(entry: &Path, roots: &[WritableRoot]) -> BTreeSet<PathBuf
 
 struct Search<'a> {
     roots: &'a [WritableRoot],
+    guarded: &'a [String],
     /// Where set, what belongs to others is left alone.
     owner: Option<u32>,
     /// How many more are looked at.
@@ -102,7 +111,7 @@ impl Search<'_> {
                 for (_, name) in read.listing.names.iter().take_while(|(place, _)| *place < most) {
                     let name = OsStr::from_bytes(name.to_bytes());
                     let inner = below.join(name);
-                    if is_protected_name(name) {
+                    if self.is_wanted(name) {
                         self.handle_entry(directory, root, &inner);
                     } else if depth < DEPTH
                         && !SKIPPED.iter().any(|skipped| name == *skipped)
@@ -150,7 +159,7 @@ impl Search<'_> {
             }
             let is_wanted = match kind {
                 FileType::Directory | FileType::Unknown => true,
-                _ => is_protected_name(OsStr::from_bytes(name.to_bytes())),
+                _ => self.is_wanted(OsStr::from_bytes(name.to_bytes())),
             };
             if is_wanted {
                 names.push((entries, name.to_owned()));
@@ -161,6 +170,10 @@ impl Search<'_> {
         listed.ok()?;
         let state = State::of(&stat);
         Some(Read { state, is_whole, listing: Listing::new(state, entries, names) })
+    }
+
+    fn is_wanted(&self, name: &OsStr) -> bool {
+        is_protected_name(name) || is_guarded_name(name, self.guarded)
     }
 
     fn is_root(&self, path: &Path) -> bool {
@@ -215,7 +228,7 @@ struct Read {
 }
 
 /// Opens a directory beneath another to list it, through no link.
-fn open_below(top: BorrowedFd<'_>, below: &Path) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_below(top: BorrowedFd<'_>, below: &Path) -> Result<OwnedFd, Errno> {
     const LISTED: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
     #[cfg(target_os = "linux")]
     {
@@ -237,7 +250,7 @@ fn open_below(top: BorrowedFd<'_>, below: &Path) -> Result<OwnedFd, Errno> {
 
 /// Calls back for each entry of a directory until told not to.
 #[cfg(target_os = "linux")]
-fn each_entry(directory: BorrowedFd<'_>, mut act: impl FnMut(&CStr, FileType) -> bool) -> Result<(), Errno> {
+pub(crate) fn each_entry(directory: BorrowedFd<'_>, mut act: impl FnMut(&CStr, FileType) -> bool) -> Result<(), Errno> {
     // Read by the descriptor itself: opening it anew would be a third of what a small directory costs.
     let mut room = [std::mem::MaybeUninit::uninit(); 4096];
     let mut entries = rustix::fs::RawDir::new(directory, &mut room);
@@ -251,7 +264,7 @@ fn each_entry(directory: BorrowedFd<'_>, mut act: impl FnMut(&CStr, FileType) ->
 }
 
 #[cfg(not(target_os = "linux"))]
-fn each_entry(directory: BorrowedFd<'_>, mut act: impl FnMut(&CStr, FileType) -> bool) -> Result<(), Errno> {
+pub(crate) fn each_entry(directory: BorrowedFd<'_>, mut act: impl FnMut(&CStr, FileType) -> bool) -> Result<(), Errno> {
     for entry in rustix::fs::Dir::read_from(directory)? {
         let entry = entry?;
         if !act(entry.file_name(), entry.file_type()) {
@@ -309,6 +322,10 @@ fn resolve(path: &Path) -> Option<Resolved> {
 mod tests {
     use super::*;
 
+    fn guarded() -> Vec<String> {
+        vec![".vscode".to_owned(), ".envrc".to_owned()]
+    }
+
     struct House {
         _dir: tempfile::TempDir,
         path: PathBuf,
@@ -335,9 +352,9 @@ mod tests {
         }
 
         fn found(&self) -> Vec<String> {
-            let root = WritableRoot { path: self.path.clone(), is_workspace: true, id: None };
+            let root = WritableRoot { path: self.path.clone(), is_workspace: true, is_git: false, id: None };
             let directory = std::fs::File::open(&self.path).unwrap();
-            let found = find(&root, directory.as_fd(), std::slice::from_ref(&root), &self.listings);
+            let found = find(&root, directory.as_fd(), std::slice::from_ref(&root), &guarded(), &self.listings);
             found.iter().map(|path| path.strip_prefix(&self.path).unwrap().to_str().unwrap().to_owned()).collect()
         }
     }
@@ -350,6 +367,21 @@ mod tests {
             std::fs::create_dir(house.path.join(format!("many/{number}"))).unwrap();
         }
         assert_eq!(house.found(), ["many/zzz/.git"]);
+    }
+
+    #[test]
+    fn guarded_names_are_found_where_they_exist_whatever_they_are() {
+        let house = House::new();
+        house.git_directory("a/.VSCode");
+        std::fs::write(house.path.join("a/.envrc"), "").unwrap();
+        house.link("../a", "b/.vscode");
+        assert_eq!(house.found(), ["a", "a/.VSCode", "a/.envrc", "b/.vscode"]);
+        // Other names are other entries, also of directories that have not changed.
+        let root = WritableRoot { path: house.path.clone(), is_workspace: true, is_git: false, id: None };
+        let directory = std::fs::File::open(&house.path).unwrap();
+        let roots = std::slice::from_ref(&root);
+        let found = |guarded: &[String]| find(&root, directory.as_fd(), roots, guarded, &house.listings).len();
+        assert_eq!((found(&[]), found(&guarded())), (0, 4));
     }
 
     #[test]
@@ -369,7 +401,7 @@ mod tests {
 
     /// Waits until what is known of the house is remembered: by looking, until nothing that is read anew changes it.
     fn settle(house: &House) {
-        let is_known = || house.listings.with(&house.path, |tree| tree.contains_key(Path::new("a/b/c")));
+        let is_known = || house.listings.with(&house.path, &guarded(), |tree| tree.contains_key(Path::new("a/b/c")));
         while !is_known() {
             house.found();
             std::thread::yield_now();
@@ -383,7 +415,7 @@ mod tests {
             house.git_directory(name);
         }
         settle(&house);
-        let before = house.listings.with(&house.path, |tree| tree.keys().cloned().collect::<BTreeSet<_>>());
+        let before = house.listings.with(&house.path, &guarded(), |tree| tree.keys().cloned().collect::<BTreeSet<_>>());
         assert_eq!(house.found(), [".git", "a/b/c/.git"]);
         // Each is told by the directory that it stands in, however the entry comes there.
         house.git_directory("a/b/d/.git");
@@ -401,7 +433,7 @@ mod tests {
         std::fs::remove_dir_all(house.path.join("a/b/.agents")).unwrap();
         house.link("../../real", "a/b/.agents");
         assert!(house.found().contains(&"real".to_owned()));
-        let after = house.listings.with(&house.path, |tree| tree.keys().cloned().collect::<BTreeSet<_>>());
+        let after = house.listings.with(&house.path, &guarded(), |tree| tree.keys().cloned().collect::<BTreeSet<_>>());
         assert!(
             before.contains(Path::new("a/b/c")) && !after.contains(Path::new("a/b/c")),
             "what is gone is forgotten"

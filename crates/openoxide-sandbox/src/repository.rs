@@ -41,14 +41,15 @@ pub(crate) fn pointed_to(file: &Path) -> Vec<PathBuf> {
     std::iter::once(own).chain(shared).collect()
 }
 
-fn own_directory(file: &Path) -> Option<PathBuf> {
+/// The git directory that a pointer file names, in its own words.
+pub(crate) fn own_directory(file: &Path) -> Option<PathBuf> {
     let text = read(file)?;
     let pointer = text.strip_prefix("gitdir:")?.trim();
     (!pointer.is_empty()).then(|| file.parent().unwrap_or(Path::new("/")).join(pointer))
 }
 
 /// The beginning of a small regular file; none for anything else, and where it is no text.
-fn read(path: &Path) -> Option<String> {
+pub(crate) fn read(path: &Path) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
     let is_file = FileType::from_raw_mode(rustix::fs::fstat(&file).ok()?.st_mode).is_file();

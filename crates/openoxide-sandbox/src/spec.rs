@@ -2,7 +2,7 @@
 //! `link.rs`; nothing here starts anything.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -28,6 +28,10 @@ pub struct CommandSpec {
     pub tty: bool,
     /// How far it may reach.
     pub policy: SandboxPolicy,
+    /// Where git starts, absolute, for a command that is nothing but git with commands that commit, check out and merge:
+    /// whoever sets it has read every word. It may then write to the repositories that the directories lie in, but not to
+    /// what git takes orders from, where the policy says `git = "commit"`. Empty for every other command.
+    pub git_from: Vec<PathBuf>,
     /// Bytes of output kept between two takings, half of them from the beginning and half from the end.
     pub output_limit: usize,
     /// The thread it runs for; the command finds it as `OPENOXIDE_THREAD_ID`, a person in the process list.
@@ -44,14 +48,29 @@ impl CommandSpec {
 
     /// Has programs look for temporary files where the command sees them.
     pub(crate) fn settle(&mut self, confinement: &Confinement) {
+        self.settle_git(confinement);
         let Some(private) = &confinement.private_tmp else { return };
         for name in ["TMPDIR", "TMP", "TEMP"] {
-            if let Some(value) =
-                self.env.get_mut(std::ffi::OsStr::new(name)).filter(|value| *value == private.as_os_str())
-            {
+            if let Some(value) = self.env.get_mut(OsStr::new(name)).filter(|value| *value == private.as_os_str()) {
                 *value = SLASH_TMP.into();
             }
         }
+    }
+
+    /// Keeps git from what its sealed configuration refuses: writing down which branch another follows, and cleaning up.
+    fn settle_git(&mut self, confinement: &Confinement) {
+        const SETTINGS: [(&str, &str); 3] =
+            [("branch.autoSetupMerge", "false"), ("gc.auto", "0"), ("maintenance.auto", "false")];
+        if !confinement.writable.iter().any(|root| root.is_git) {
+            return;
+        }
+        let count = self.env.get(OsStr::new("GIT_CONFIG_COUNT")).and_then(|text| text.to_str()?.parse().ok());
+        let first: usize = count.unwrap_or(0);
+        for (number, (key, value)) in (first..).zip(SETTINGS) {
+            self.env.insert(format!("GIT_CONFIG_KEY_{number}").into(), key.into());
+            self.env.insert(format!("GIT_CONFIG_VALUE_{number}").into(), value.into());
+        }
+        self.env.insert("GIT_CONFIG_COUNT".into(), (first + SETTINGS.len()).to_string().into());
     }
 
     /// Whether the system can be given this at all.
@@ -91,6 +110,7 @@ mod tests {
             env: BTreeMap::new(),
             tty: false,
             policy: SandboxPolicy::full_access(),
+            git_from: Vec::new(),
             output_limit: DEFAULT_OUTPUT_LIMIT,
             thread_marker: None,
         }
@@ -116,6 +136,6 @@ mod tests {
         let mut marked = spec(&["true"]);
         marked.thread_marker = Some("t1".to_owned());
         marked.mark();
-        assert_eq!(marked.env.get(std::ffi::OsStr::new("OPENOXIDE_THREAD_ID")), Some(&"t1".into()));
+        assert_eq!(marked.env.get(OsStr::new("OPENOXIDE_THREAD_ID")), Some(&"t1".into()));
     }
 }

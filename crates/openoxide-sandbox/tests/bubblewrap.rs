@@ -22,9 +22,24 @@ checks! { Backend::Bubblewrap;
         a_repository_is_not_written,
         what_is_missing_cannot_be_made,
         settings_that_are_there_are_not_written,
+        what_editors_and_agents_obey_is_not_written_where_it_exists,
         a_pointer_file_and_what_it_points_to_are_not_written,
         a_link_and_what_it_leads_to_are_not_written,
         what_leads_nowhere_stops_no_command,
+    }
+    git {
+        git_writes_its_repository,
+        git_writes_from_a_work_tree,
+        git_writes_from_a_submodule,
+        what_git_obeys_is_held,
+        what_another_work_tree_obeys_is_held,
+        nothing_that_was_planted_runs_for_the_user,
+        what_leads_out_of_a_repository_is_swept,
+        only_a_repository_of_the_workspace_is_opened,
+        a_way_that_a_command_could_have_made_opens_nothing,
+        other_commands_write_no_repository,
+        a_killed_supervisor_leaves_a_repository_that_works,
+        the_users_git_works_meanwhile,
     }
     pinned {
         no_ancestor_of_a_workspace_is_replaced,

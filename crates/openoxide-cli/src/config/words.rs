@@ -20,6 +20,13 @@ enum DecisionWord {
     Forbid,
 }
 
+/// What a rule does with the sandbox.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum SandboxWord {
+    Off,
+}
+
 /// `[[rules]]`.
 #[derive(Deserialize)]
 #[serde(remote = "CommandRule", deny_unknown_fields)]
@@ -27,6 +34,12 @@ struct RuleTable {
     prefix: Vec<String>,
     #[serde(with = "DecisionWord")]
     decision: RuleDecision,
+    #[serde(default, rename = "sandbox", deserialize_with = "is_off")]
+    leaves_sandbox: bool,
+}
+
+fn is_off<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    SandboxWord::deserialize(deserializer).map(|SandboxWord::Off| true)
 }
 
 #[derive(Deserialize)]

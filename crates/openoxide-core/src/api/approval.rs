@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::{ApprovalId, ThreadId, TurnId};
+use crate::{ApprovalId, ThreadId, TurnId, Widening};
 
 /// What a turn wants to do and may not do unasked.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +24,11 @@ pub struct ApprovalRequest {
     /// Whether it is done within the thread's sandbox. Otherwise approving it lets it go further, or nothing confines the
     /// thread at all.
     pub confined: bool,
+    /// What a command would be given beside what its sandbox lets it do; it stays in it.
+    pub widening: Option<Widening>,
+    /// What [`Decision::ApproveForThread`] covers: what follows "approving it for the thread covers", without a full stop.
+    /// None where that is not offered, and then it approves once.
+    pub for_thread: Option<String>,
     /// What is asked.
     pub action: ApprovalAction,
 }
@@ -119,10 +124,22 @@ pub enum RememberedApproval {
         /// Whether it may leave the sandbox.
         leaves_sandbox: bool,
     },
-    /// Patches.
+    /// Patches within the sandbox.
     Patches {
-        /// Whether also those that reach beyond the sandbox.
+        /// True in what older releases wrote, of those that reach beyond it: it covers none.
         leaves_sandbox: bool,
+    },
+    /// Patches of files beyond the sandbox.
+    Files {
+        /// Which, absolute and without links.
+        files: Vec<PathBuf>,
+    },
+    /// Commands of a prefix, in the sandbox with one thing more.
+    Prefix {
+        /// Their first words.
+        prefix: Vec<String>,
+        /// What they are given.
+        widening: Widening,
     },
 }
 
@@ -133,8 +150,7 @@ pub enum Decision {
     Approve,
     /// The answers to [`ApprovalAction::UserInput`], by the ids of its questions.
     Answer(BTreeMap<String, String>),
-    /// Do it, and do not ask again on this thread for the same argument vector in the same directory (commands), or
-    /// for any patch (patches).
+    /// Do it, and do not ask again on this thread for what [`ApprovalRequest::for_thread`] says.
     ApproveForThread,
     /// Do not do it; the turn goes on and the model is told.
     Deny {

@@ -12,6 +12,7 @@ mod profile;
 mod protocol;
 mod rule;
 mod thread_config;
+mod widening;
 
 pub use self::approval::*;
 pub use self::ceiling::Ceiling;
@@ -25,3 +26,4 @@ pub use self::protocol::*;
 pub use self::rule::{CommandRule, RuleDecision, Verdict};
 pub(crate) use self::thread_config::Owner;
 pub use self::thread_config::{ApprovalPolicy, ThreadConfig};
+pub use self::widening::Widening;

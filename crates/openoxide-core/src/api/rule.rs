@@ -30,9 +30,19 @@ pub struct CommandRule {
     pub prefix: Vec<String>,
     /// What is to be done.
     pub decision: RuleDecision,
+    /// `sandbox = "off"`: the command may also run outside of the sandbox, but only with these words and no others. It goes
+    /// with [`RuleDecision::Allow`] alone.
+    pub leaves_sandbox: bool,
 }
 
 impl CommandRule {
+    /// A rule that leaves the sandbox as it is.
+    #[must_use]
+    pub fn new(prefix: &[&str], decision: RuleDecision) -> Self {
+        let prefix = prefix.iter().map(|word| (*word).to_owned()).collect();
+        Self { prefix, decision, leaves_sandbox: false }
+    }
+
     /// Whether the rule means anything.
     ///
     /// # Errors
@@ -45,6 +55,10 @@ impl CommandRule {
             Some(_) if self.prefix.iter().any(|word| word.trim().is_empty()) => {
                 Err(format!("prefix {:?} has an empty word; leave it out", self.prefix))
             }
+            Some(_) if self.leaves_sandbox && self.decision != RuleDecision::Allow => Err(format!(
+                "sandbox = \"off\" goes with decision = \"allow\", and not with \"{}\"; leave it out",
+                self.decision.as_str()
+            )),
             Some(_) => Ok(()),
         }
     }
@@ -55,7 +69,8 @@ impl CommandRule {
 pub struct Verdict {
     /// What is to be done.
     pub decision: RuleDecision,
-    /// What decided: `safe:ls`, `rules[2]`, `destructive:rm`, `policy:untrusted`, `lexer`, `sandbox`.
+    /// What decided: `safe:ls`, `rules[2]`, `destructive:rm`, `policy:untrusted`, `lexer`, `sandbox`,
+    /// `unread` for a line of which it cannot be told whether a rule speaks of it.
     pub rule: String,
     /// Why, in a sentence without a full stop.
     pub reason: String,

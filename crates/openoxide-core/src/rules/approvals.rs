@@ -1,101 +1,29 @@
-//! What a turn asks by: the rules applied to a question, what is remembered of the answers, and what the model is told of a
-//! no. Pure; the decision itself is [`decide`].
+//! What a turn asks by: the rules and the answers of before applied to a question, and what the model is told of a no. Pure; the
+//! decision itself is [`decide`], and what an answer covers is in [`super::remembered`].
 //!
 //! Decisions come in and wait elsewhere: [`crate::Thread`] keeps what is pending, `turn/state` acts on the answer.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use openoxide_display::{command_line, quote_path, visible_text};
 use openoxide_sandbox::SandboxMode;
 
-use super::command::{PatchReach, Request, decide};
+use super::command::{CommandPlace, PatchReach, Request, decide};
+pub(crate) use super::remembered::{Facts, PatchedFile, Question, Remembered, coverage, for_thread};
 use crate::{
-    ApprovalAction, ApprovalPolicy, CommandRule, Decider, Decision, DenialReason, RememberedApproval, RuleDecision,
-    Verdict,
+    ApprovalAction, ApprovalPolicy, CommandRule, Decider, Decision, DenialReason, RuleDecision, Verdict, Widening,
 };
-
-/// What a tool call would do, put up for a decision if the policy wants one.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Question {
-    /// What would be done.
-    pub(crate) action: ApprovalAction,
-    /// It would leave the sandbox: the model asks for that, or a patch reaches further than commands may write.
-    pub(crate) leaves_sandbox: bool,
-    /// Why, in the model's words.
-    pub(crate) justification: Option<String>,
-}
 
 /// A question with what the rules say of it. It is judged once; whoever asks, refuses or tells takes it from here.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Judged {
     pub(crate) question: Question,
     pub(crate) verdict: Verdict,
-    /// Whether it is done within a sandbox.
+    /// Whether it is done within the thread's sandbox, as that is.
     pub(crate) confined: bool,
-}
-
-/// The answer to a question, for the rest of its thread, where it can be written down. What is typed cannot: the number of
-/// a command means another command after a restart.
-pub(crate) fn for_thread(question: &Question) -> Option<RememberedApproval> {
-    let leaves_sandbox = question.leaves_sandbox;
-    match &question.action {
-        ApprovalAction::Command { argv, cwd } => {
-            Some(RememberedApproval::Command { argv: argv.clone(), cwd: cwd.clone(), leaves_sandbox })
-        }
-        ApprovalAction::Patch { .. } => Some(RememberedApproval::Patches { leaves_sandbox }),
-        ApprovalAction::Input { .. } | ApprovalAction::UserInput { .. } => None,
-    }
-}
-
-/// Answers that hold for the rest of a thread.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Remembered {
-    commands: HashSet<(Vec<String>, PathBuf, bool)>,
-    /// The number of a command, what is typed into it, and whether it runs outside of the sandbox.
-    inputs: HashSet<(u64, String, bool)>,
-    patches: bool,
-    patches_beyond: bool,
-}
-
-impl Remembered {
-    /// Notes an approval for the thread: the exact command in the exact directory, the exact text typed into one command,
-    /// or every patch, in the sandbox or out of it.
-    pub(crate) fn approve(&mut self, question: &Question) {
-        if let ApprovalAction::Input { command_id, text, .. } = &question.action {
-            self.inputs.insert((*command_id, text.clone(), question.leaves_sandbox));
-        }
-        if let Some(approval) = for_thread(question) {
-            self.restore(approval);
-        }
-    }
-
-    /// Takes back what was noted before.
-    pub(crate) fn restore(&mut self, approval: RememberedApproval) {
-        match approval {
-            RememberedApproval::Command { argv, cwd, leaves_sandbox } => {
-                self.commands.insert((argv, cwd, leaves_sandbox));
-            }
-            RememberedApproval::Patches { leaves_sandbox: true } => self.patches_beyond = true,
-            RememberedApproval::Patches { leaves_sandbox: false } => self.patches = true,
-        }
-    }
-
-    fn covers(&self, question: &Question) -> bool {
-        match &question.action {
-            ApprovalAction::Command { argv, cwd } => {
-                !self.commands.is_empty()
-                    && self.commands.contains(&(argv.clone(), cwd.clone(), question.leaves_sandbox))
-            }
-            ApprovalAction::Input { command_id, text, .. } => {
-                self.inputs.contains(&(*command_id, text.clone(), question.leaves_sandbox))
-            }
-            ApprovalAction::Patch { .. } if question.leaves_sandbox => self.patches_beyond,
-            ApprovalAction::Patch { .. } => self.patches,
-            ApprovalAction::UserInput { .. } => false,
-        }
-    }
+    /// What approving it for the thread covers; none where that is not offered.
+    pub(crate) for_thread: Option<String>,
 }
 
 /// What a turn decides by.
@@ -103,6 +31,8 @@ impl Remembered {
 pub(crate) struct Rules {
     pub(crate) policy: ApprovalPolicy,
     pub(crate) sandbox: SandboxMode,
+    /// The thread's directory, absolute and without links.
+    pub(crate) workspace: PathBuf,
     pub(crate) rules: Arc<[CommandRule]>,
     pub(crate) remembered: Remembered,
     /// Why no command may reach the network of this machine; none where one may.
@@ -113,7 +43,8 @@ impl Rules {
     /// What is to be done with a question; what was approved for the thread is not asked again.
     pub(crate) fn judge(&self, question: Question) -> Judged {
         let (verdict, confined) = (self.verdict(&question), self.confines(&question));
-        Judged { question, verdict, confined }
+        let for_thread = coverage(&question, self.sandbox != SandboxMode::DangerFullAccess);
+        Judged { question, verdict, confined, for_thread }
     }
 
     fn verdict(&self, question: &Question) -> Verdict {
@@ -121,7 +52,10 @@ impl Rules {
             return verdict;
         }
         let request = match &question.action {
-            ApprovalAction::Command { argv, .. } => Request::Command { argv, escalated: question.leaves_sandbox },
+            ApprovalAction::Command { argv, cwd } => {
+                let place = CommandPlace { cwd, workspace: &self.workspace };
+                Request::Command { argv, escalated: question.leaves_sandbox, place }
+            }
             ApprovalAction::Input { text, .. } => Request::Input { text, escalated: question.leaves_sandbox },
             ApprovalAction::Patch { .. } => {
                 let reach = if question.leaves_sandbox { PatchReach::Beyond } else { PatchReach::Within };
@@ -129,21 +63,75 @@ impl Rules {
             }
             ApprovalAction::UserInput { .. } => return self.judge_asking(),
         };
-        let mut verdict = decide(self.policy, self.sandbox, &self.rules, request);
-        if verdict.decision == RuleDecision::Ask && self.remembered.covers(question) {
+        let verdict = decide(self.policy, self.sandbox, &self.rules, request);
+        let mut verdict = match question.widening() {
+            Some(widening) => self.judge_widening(widening, verdict),
+            None => self.judge_programs(question, verdict),
+        };
+        let asks_patches = self.policy == ApprovalPolicy::Untrusted;
+        // A rule speaks of one command; what was given to a prefix does not outweigh it.
+        let is_ruled = question.widening().is_some() && is_by_rule(&verdict);
+        if verdict.decision == RuleDecision::Ask && !is_ruled && self.remembered.covers(question, asks_patches) {
             verdict.decision = RuleDecision::Allow;
         }
         verdict
+    }
+
+    /// A command that would be given something more than its sandbox gives.
+    fn judge_widening(&self, widening: &Widening, verdict: Verdict) -> Verdict {
+        let is_open = self.sandbox == SandboxMode::DangerFullAccess;
+        if verdict.decision == RuleDecision::Forbid
+            || is_open
+            || is_by_rule(&verdict) && verdict.decision == RuleDecision::Ask
+        {
+            return verdict;
+        }
+        let reason = format!("it asks for {widening} inside the sandbox");
+        match (self.sandbox, self.policy) {
+            (SandboxMode::ReadOnly, _) => {
+                let reason = format!("{reason}, and the sandbox mode `read-only` gives nothing more");
+                Verdict { decision: RuleDecision::Forbid, rule: "sandbox".into(), reason }
+            }
+            (_, ApprovalPolicy::Never) => {
+                let reason = format!("{reason}, and nobody is asked under the approval policy `never`");
+                Verdict { decision: RuleDecision::Forbid, rule: "policy:never".into(), reason }
+            }
+            _ => Verdict { decision: RuleDecision::Ask, rule: "widening".into(), reason },
+        }
+    }
+
+    /// A rule lets a command out of the sandbox by its words, and these must go on meaning the same programs.
+    fn judge_programs(&self, question: &Question, verdict: Verdict) -> Verdict {
+        let is_command = matches!(question.action, ApprovalAction::Command { .. });
+        let is_let_out = is_command && question.leaves_sandbox && verdict.decision == RuleDecision::Allow;
+        let why = match &question.facts {
+            _ if !is_let_out || self.sandbox == SandboxMode::DangerFullAccess => return verdict,
+            Facts::FixedPrograms | Facts::ChangingPrograms { is_swappable: false, .. } => return verdict,
+            Facts::ChangingPrograms { why, .. } => why.as_str(),
+            Facts::None | Facts::Files(_) | Facts::Widened { .. } => "its programs may be others by now",
+        };
+        let reason = format!("{}, but {why}", verdict.reason);
+        match self.policy {
+            ApprovalPolicy::Never => {
+                let reason = format!("{reason}, and nobody is asked under the approval policy `never`");
+                Verdict { decision: RuleDecision::Forbid, rule: "policy:never".into(), reason }
+            }
+            ApprovalPolicy::Untrusted | ApprovalPolicy::OnRequest | ApprovalPolicy::OnFailure => {
+                Verdict { decision: RuleDecision::Ask, rule: "sandbox".into(), reason }
+            }
+        }
     }
 
     /// What runs outside of a sandbox has the network of this machine. Where that is refused, nobody is asked for it.
     fn judge_network(&self, question: &Question) -> Option<Verdict> {
         let why = self.no_host_network.as_ref()?;
         let runs = matches!(question.action, ApprovalAction::Command { .. } | ApprovalAction::Input { .. });
-        if self.confines(question) || !runs {
+        let is_given = question.widening() == Some(&Widening::Network);
+        if !runs || (self.confines(question) || question.widening().is_some()) && !is_given {
             return None;
         }
-        let reason = format!("outside of the sandbox it would reach the network of this machine, and {why}");
+        let how = if is_given { "with the network" } else { "outside of the sandbox" };
+        let reason = format!("{how} it would reach the network of this machine, and {why}");
         Some(Verdict { decision: RuleDecision::Forbid, rule: "host-network".into(), reason })
     }
 
@@ -158,10 +146,15 @@ impl Rules {
         Verdict { decision, rule: rule.into(), reason: reason.into() }
     }
 
-    /// Whether what is asked is done within a sandbox.
+    /// Whether what is asked is done within the thread's sandbox, and without anything more.
     fn confines(&self, question: &Question) -> bool {
-        self.sandbox != SandboxMode::DangerFullAccess && !question.leaves_sandbox
+        self.sandbox != SandboxMode::DangerFullAccess && !question.leaves_sandbox && question.widening().is_none()
     }
+}
+
+/// Whether a configured rule, or what may be one, decided.
+fn is_by_rule(verdict: &Verdict) -> bool {
+    verdict.rule.starts_with("rules[") || verdict.rule == "unread"
 }
 
 /// What the model is told of an action that the rules forbid, and the kind of no.
@@ -297,18 +290,20 @@ mod tests {
     fn command(command: &str, cwd: &str, leaves_sandbox: bool) -> Question {
         let argv = ["bash", "-c", command].map(str::to_owned).to_vec();
         let action = ApprovalAction::Command { argv, cwd: cwd.into() };
-        Question { action, leaves_sandbox, justification: None }
+        Question { leaves_sandbox, facts: Facts::FixedPrograms, ..Question::new(action) }
     }
 
     fn patch(leaves_sandbox: bool) -> Question {
         let action = ApprovalAction::Patch { changes: Vec::new(), unified_diff: String::new() };
-        Question { action, leaves_sandbox, justification: None }
+        let file = PatchedFile { path: "/x".into(), is_beyond: leaves_sandbox };
+        Question { leaves_sandbox, facts: Facts::Files(vec![file]), ..Question::new(action) }
     }
 
     fn rules() -> Rules {
         Rules {
             policy: ApprovalPolicy::Untrusted,
             sandbox: SandboxMode::WorkspaceWrite,
+            workspace: "/a".into(),
             rules: Arc::default(),
             remembered: Remembered::default(),
             no_host_network: None,
@@ -336,7 +331,7 @@ mod tests {
         let typed = |command_id, text: &str| {
             let (argv, text) = (vec!["bash".to_owned()], text.to_owned());
             let action = ApprovalAction::Input { command_id, argv, cwd: "/a".into(), text };
-            Question { action, leaves_sandbox: false, justification: None }
+            Question::new(action)
         };
         let mut rules = rules();
         let asks =
@@ -374,6 +369,58 @@ mod tests {
         assert_eq!(decided(&patch(true)), RuleDecision::Ask, "a patch reaches no network");
         let reason = rules.judge(command("curl x", "/a", true)).verdict.reason;
         assert!(reason.contains("a listener is open"), "{reason}");
+    }
+
+    #[test]
+    fn what_a_command_asks_for_beside_its_sandbox_is_asked_whatever_allows_the_command() {
+        let widened = |line: &str, widening| {
+            let facts = Facts::Widened { widening, prefix: vec!["npm".into(), "ci".into()] };
+            Question { facts, ..command(line, "/a", false) }
+        };
+        let network = |line: &str| widened(line, Widening::Network);
+        let mut rules = rules();
+        rules.rules = [
+            CommandRule::new(&["npm", "ci"], RuleDecision::Allow),
+            CommandRule::new(&["npm", "publish"], RuleDecision::Ask),
+            CommandRule::new(&["npm", "unpublish"], RuleDecision::Forbid),
+        ]
+        .into();
+        rules.policy = ApprovalPolicy::OnRequest;
+        let judged = rules.judge(network("npm ci"));
+        assert_eq!((judged.verdict.decision, judged.confined), (RuleDecision::Ask, false));
+        assert!(judged.verdict.reason.contains("the network inside the sandbox"), "{judged:?}");
+        assert!(judged.for_thread.is_some_and(|said| said.contains("`npm ci`") && said.contains("the network")));
+        rules.remembered.approve(&network("npm ci"));
+        let decided = |rules: &Rules, question: Question| rules.judge(question).verdict.decision;
+        assert_eq!(decided(&rules, network("npm ci")), RuleDecision::Allow);
+        assert_eq!(decided(&rules, network("npm publish")), RuleDecision::Ask);
+        assert_eq!(decided(&rules, network("npm unpublish")), RuleDecision::Forbid);
+        assert_eq!(decided(&rules, widened("npm ci", Widening::Directory("/x".into()))), RuleDecision::Ask);
+        rules.no_host_network = Some("a listener is open".into());
+        assert_eq!(decided(&rules, network("npm ci")), RuleDecision::Forbid);
+        rules.no_host_network = None;
+        rules.sandbox = SandboxMode::ReadOnly;
+        assert_eq!(decided(&rules, network("npm test")), RuleDecision::Forbid);
+        (rules.sandbox, rules.policy) = (SandboxMode::WorkspaceWrite, ApprovalPolicy::Never);
+        assert_eq!(decided(&rules, network("npm test")), RuleDecision::Forbid);
+    }
+
+    #[test]
+    fn a_rule_lets_no_program_out_that_commands_can_change() {
+        let mut rules = rules();
+        let off = CommandRule { leaves_sandbox: true, ..CommandRule::new(&["./run.sh"], RuleDecision::Allow) };
+        rules.rules = [off].into();
+        let decided = |rules: &Rules, facts: Facts| {
+            rules.judge(Question { facts, ..command("./run.sh", "/a", true) }).verdict.decision
+        };
+        let changing =
+            |is_swappable| Facts::ChangingPrograms { is_swappable, why: "./run.sh can be written".to_owned() };
+        assert_eq!(decided(&rules, Facts::FixedPrograms), RuleDecision::Allow);
+        assert_eq!(decided(&rules, changing(false)), RuleDecision::Allow, "an interpreter that the operator names");
+        assert_eq!(decided(&rules, changing(true)), RuleDecision::Ask);
+        assert_eq!(decided(&rules, Facts::None), RuleDecision::Ask);
+        rules.policy = ApprovalPolicy::Never;
+        assert_eq!(decided(&rules, changing(true)), RuleDecision::Forbid);
     }
 
     #[test]

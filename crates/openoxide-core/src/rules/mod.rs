@@ -2,5 +2,9 @@
 
 pub(crate) mod approvals;
 mod command;
+mod remembered;
+pub(crate) mod told;
 
-pub use self::command::{PatchReach, Request, decide, plain_commands};
+pub use self::command::{
+    CommandPlace, PatchReach, Request, decide, git_starts, plain_commands, runs_what_others_wrote,
+};

@@ -20,7 +20,7 @@ fn deny(reason: DenialReason) -> Decision {
 
 /// Without it, `echo` is known to be harmless.
 fn ask_for_echo() -> Arc<[CommandRule]> {
-    [CommandRule { prefix: vec!["echo".to_owned()], decision: RuleDecision::Ask }].into()
+    [CommandRule::new(&["echo"], RuleDecision::Ask)].into()
 }
 
 fn asking(steps: Vec<Say>) -> Bench {
@@ -248,7 +248,8 @@ async fn no_rule_and_no_person_lets_a_command_reach_a_network_that_is_refused() 
     let bench = Bench::with(vec![Say::Calls(vec![("exec_command", outside.to_owned())])], |config| {
         config.ceiling.limit_sandbox(openoxide_sandbox::SandboxMode::WorkspaceWrite, "--max-sandbox");
         config.ceiling.refuse_host_network("the listener has no token", &config.workspace_write).unwrap();
-        config.rules = [CommandRule { prefix: vec!["echo".to_owned()], decision: RuleDecision::Allow }].into();
+        config.rules =
+            [CommandRule { leaves_sandbox: true, ..CommandRule::new(&["echo", "out"], RuleDecision::Allow) }].into();
     });
     let mut thread = bench.thread(ApprovalPolicy::OnRequest);
     thread.prompt("go");
@@ -262,6 +263,7 @@ async fn no_rule_and_no_person_lets_a_command_reach_a_network_that_is_refused() 
         env: Default::default(),
         tty: false,
         policy: openoxide_sandbox::SandboxPolicy::full_access(),
+        git_from: Vec::new(),
         output_limit: 100,
         thread_marker: None,
     };

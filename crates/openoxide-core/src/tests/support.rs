@@ -155,7 +155,13 @@ impl CommandRunner for Pretend {
 
     fn spawn(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Arc<dyn Running>, String>> {
         let text = spec.argv.last().cloned().unwrap_or_default();
-        let place = if spec.policy.mode == SandboxMode::DangerFullAccess { " outside" } else { "" };
+        let place = match &spec.policy {
+            policy if policy.mode == SandboxMode::DangerFullAccess => " outside".to_owned(),
+            policy if policy.workspace_write.network_access => " with network".to_owned(),
+            _ if !spec.git_from.is_empty() => " committing".to_owned(),
+            policy if policy.workspace_write.writable_roots.is_empty() => String::new(),
+            policy => format!(" writing {:?}", policy.workspace_write.writable_roots),
+        };
         self.log.lock().unwrap().push(format!("spawn {text}{place}"));
         self.spawned.notify_one();
         if text == "unstartable" {
@@ -172,7 +178,9 @@ impl CommandRunner for Pretend {
             command.set(&format!("{said}\n"), Some(0));
         } else if command.text == "fail" {
             command.set("", Some(3));
-        } else if command.text == "daemon" {
+        } else if command.text == "daemon"
+            || ["true", "npm", "git", "./run.sh"].iter().any(|name| command.text.starts_with(name))
+        {
             command.set("", Some(0));
         }
         futures_util::future::ready(Ok(Arc::new(command) as Arc<dyn Running>)).boxed()

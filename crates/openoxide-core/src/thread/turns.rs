@@ -14,6 +14,8 @@ use super::handle::Thread;
 use crate::mutex::lock;
 use crate::store::{EventRecord, RolloutItem};
 use crate::tools::ToolHost as _;
+use crate::tools::before::Before;
+use crate::tools::obeyed::Obeyed;
 use crate::tools::turn_diff::{TurnDiff, relative};
 use crate::turn::{Driver, StartedTurn, TurnHost, TurnOutcome, missing_outputs};
 use crate::{CoreError, Interruption, TurnResult, TurnStatus, instructions};
@@ -37,7 +39,7 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
         };
         let start = thread.begin_turn();
         let (turn_id, started) = (turn.turn_id, turn.started);
-        let diff = Arc::new(Mutex::new(TurnDiff::default()));
+        let diff = Arc::new(Mutex::new(TurnDiff::new(thread.process_config().workspace_write.guarded_names())));
         let span = tracing::info_span!(parent: &turn.caller, "turn", thread = %thread.id(), turn = %turn_id);
         let driver = Box::pin(
             Driver::new(Arc::clone(&thread) as Arc<dyn TurnHost>, turn, start, Arc::clone(&diff))
@@ -85,9 +87,16 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
 
 /// Notes what the turn's commands have changed on disk.
 async fn note_changes(thread: &Arc<Thread>, diff: &Mutex<TurnDiff>) {
-    let Some((before, touched)) = lock(diff).take_before() else { return };
-    if let Ok(Some(changes)) = tokio::task::spawn_blocking(move || before.changes()).await {
-        let root = &thread.config().cwd;
+    let root = &thread.config().cwd;
+    let (before, obeyed) = {
+        let mut diff = lock(diff);
+        (diff.take_before(), diff.take_obeyed())
+    };
+    let (before, touched) = before.map_or((None, 0), |(before, touched)| (Some(before), touched));
+    let look = move || (before.and_then(Before::changes), obeyed.map(Obeyed::others));
+    let (changes, others) = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+    let is_recorded = changes.is_some();
+    if let Some(changes) = changes {
         for repository in &changes.repositories {
             thread.warn_in_result(format!(
                 "a command of this turn made a bare git repository, {}: git takes orders from it, hooks and configuration \
@@ -97,6 +106,9 @@ async fn note_changes(thread: &Arc<Thread>, diff: &Mutex<TurnDiff>) {
         }
         lock(diff).add_changes(root, changes.files, touched);
     }
+    let mut diff = lock(diff);
+    diff.add_obeyed(root, others.unwrap_or_default(), is_recorded);
+    diff.warning().into_iter().for_each(|warning| thread.warn_in_result(warning));
 }
 
 /// Makes the history of a turn that did not complete one that a provider takes: every call has an output, what was

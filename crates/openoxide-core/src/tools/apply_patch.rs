@@ -16,7 +16,7 @@ use super::turn_diff::{TurnDiff, relative};
 use super::{CallOutcome, Prepared, ToolCall};
 use super::{PreparedCall, ToolAccess, ToolEnv};
 use crate::mutex::lock;
-use crate::rules::approvals::Question;
+use crate::rules::approvals::{Facts, PatchedFile, Question};
 use crate::store::{EventRecord, PatchLedger, RolloutItem};
 use crate::{ApprovalAction, FileChange, FileChangeKind, ItemStatus, TurnItemKind};
 
@@ -98,22 +98,21 @@ impl ApplyPatch {
             .blocking(move |files, _| {
                 let confinement = files.confinement();
                 let verified = verify(files, &patch, &root, confinement.as_ref())?;
-                // A sandbox that cannot be told lets nothing be written.
-                let leaves_sandbox =
-                    confinement.is_none_or(|confinement| reaches_beyond(&confinement, verified.changes()));
+                let files = patched_files(confinement.as_ref(), verified.changes());
                 let changes: Vec<FileChange> =
                     verified.changes().iter().map(|change| file_change(&shown_root, change)).collect();
-                Ok::<_, String>((changes, leaves_sandbox))
+                Ok::<_, String>((changes, files))
             })
             .await;
         match checked.unwrap_or_else(|_| Err("the check failed inside".to_owned())) {
-            Ok((changes, leaves_sandbox)) => {
+            Ok((changes, files)) => {
+                let leaves_sandbox = files.iter().any(|file| file.is_beyond);
                 self.changes = changes;
                 let unified_diff = self.changes.iter().map(|change| &*change.diff).collect();
                 let action = ApprovalAction::Patch { changes: self.changes.clone(), unified_diff };
                 Prepared::Ready {
                     item: self.item(env, ItemStatus::InProgress),
-                    question: Some(Question { action, leaves_sandbox, justification: None }),
+                    question: Some(Question { leaves_sandbox, facts: Facts::Files(files), ..Question::new(action) }),
                     exclusive: true,
                 }
             }
@@ -193,10 +192,12 @@ fn verify(
     patch.verify_where(root, Some(base), &may_read).map_err(|error| error.to_string())
 }
 
-/// Whether any of the changes lies where the sandbox would not let a command write.
-fn reaches_beyond(confinement: &Confinement, changes: &[Change]) -> bool {
-    let mut places = changes.iter().flat_map(|change| std::iter::once(&change.real).chain(&change.move_to_real));
-    places.any(|place| !confinement.may_write(place))
+/// The files that the changes write, and whether the sandbox would not let a command write them.
+fn patched_files(confinement: Option<&Confinement>, changes: &[Change]) -> Vec<PatchedFile> {
+    let places = changes.iter().flat_map(|change| std::iter::once(&change.real).chain(&change.move_to_real));
+    // A sandbox that cannot be told lets nothing be written.
+    let is_beyond = |place: &PathBuf| confinement.is_none_or(|confinement| !confinement.may_write(place));
+    places.map(|place| PatchedFile { path: place.clone(), is_beyond: is_beyond(place) }).collect()
 }
 
 fn file_change(root: &Path, change: &Change) -> FileChange {

@@ -2,12 +2,13 @@
 //! limits. The thread itself is out of a tool's reach.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
-use openoxide_sandbox::{CommandSpec, Confinement, SandboxMode, SandboxPolicy, Workspace};
+use openoxide_sandbox::{CommandSpec, Confinement, GitAccess, SandboxMode, SandboxPolicy, Workspace};
+use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 
 use super::before::Before;
@@ -15,13 +16,14 @@ use super::blocking::{NoAnswer, blocking};
 use super::commands::Commands;
 use super::files::FileView;
 use super::host::{Reader, ToolHost};
+use super::obeyed::Obeyed;
 use super::output::{self, StopFlag};
 use super::pictures::PictureRoom;
 use super::runner::Running;
 use super::turn_diff::TurnDiff;
 use crate::mutex::lock;
 use crate::store::{PatchLedger, PatchNote, RolloutItem};
-use crate::{ApprovalPolicy, CoreError, Event, ItemStatus, TurnId, TurnItemKind};
+use crate::{ApprovalPolicy, Config, CoreError, Event, ItemStatus, TurnId, TurnItemKind, Widening, git_starts};
 
 /// See the module.
 #[derive(Clone)]
@@ -55,10 +57,23 @@ pub(super) struct WantedCommand {
     pub(super) tty: bool,
     /// Outside of the sandbox, which was approved.
     pub(super) escalated: bool,
+    /// What it is given beside what the sandbox lets it do, which was approved.
+    pub(super) widening: Option<Widening>,
     /// Where it puts temporary files; see [`Files::temporary_directory`].
     pub(super) temporary: Option<PathBuf>,
     /// Bytes of output that are kept until they are taken.
     pub(super) output_limit: usize,
+}
+
+const PATH: &str = "PATH";
+
+/// What takes the place of `PATH` in the environment of commands.
+async fn login_path(config: &Config) -> Option<OsString> {
+    let login_path = config.login_path.as_ref()?;
+    login_path.get().await.unwrap_or_else(|why| {
+        tracing::debug!("{why}");
+        None
+    })
 }
 
 impl ToolEnv {
@@ -158,9 +173,21 @@ impl ToolEnv {
     pub(super) async fn look_before(&self) {
         let looked = Arc::clone(&lock(&self.diff).looked);
         let look = || async {
-            let look = |files: &Files, _: &StopFlag| Before::look(files.view(Reader::Server).ok()?);
-            if let Ok(Some(before)) = self.blocking(look).await {
-                lock(&self.diff).set_before(before);
+            let (cwd, guarded) = (self.cwd().to_owned(), self.host.process_config().workspace_write.guarded_names());
+            let look = move |files: &Files, _: &StopFlag| {
+                let writable = files.confinement().map(|confinement| confinement.writable).unwrap_or_default();
+                let mut roots: Vec<PathBuf> = writable.into_iter().map(|root| root.path).collect();
+                if !roots.contains(&cwd) {
+                    roots.push(cwd);
+                }
+                let view = files.view(Reader::Server).ok();
+                let obeyed = Obeyed::look(roots, guarded, view.clone());
+                (view.and_then(Before::look), obeyed)
+            };
+            if let Ok((before, obeyed)) = self.blocking(look).await {
+                let mut diff = lock(&self.diff);
+                before.into_iter().for_each(|before| diff.set_before(before));
+                diff.set_obeyed(obeyed);
             }
         };
         looked.get_or_init(look).await;
@@ -175,21 +202,24 @@ impl ToolEnv {
     pub(super) async fn command_environment(&self) -> BTreeMap<OsString, OsString> {
         let config = self.host.process_config();
         let mut env = config.child_env.clone();
-        if let Some(login_path) = &config.login_path {
-            match login_path.get().await {
-                Ok(path) => env.extend(path.map(|path| (OsString::from("PATH"), path))),
-                Err(why) => tracing::debug!("{why}"),
-            }
-        }
+        env.extend(login_path(config).await.map(|path| (OsString::from(PATH), path)));
         env
     }
 
     /// Starts a command. It is on its way when this returns; the future is ready when it runs, or says why it does not.
     pub(super) fn spawn(&self, wanted: WantedCommand) -> BoxFuture<'static, Result<Arc<dyn Running>, String>> {
-        let WantedCommand { argv, cwd, mut env, tty, escalated, temporary, output_limit } = wanted;
+        let WantedCommand { argv, cwd, mut env, tty, escalated, widening, temporary, output_limit } = wanted;
         env.extend(temporary.clone().map(|path| (OsString::from("TMPDIR"), path.into_os_string())));
-        let policy = if escalated { SandboxPolicy::full_access() } else { self.host.sandbox_policy() };
+        let policy = match (escalated, widening) {
+            (true, _) => SandboxPolicy::full_access(),
+            (false, Some(widening)) => widened(self.host.sandbox_policy(), widening),
+            (false, None) => self.host.sandbox_policy(),
+        };
+        // On a terminal a program that git shows something with could be told to do more.
+        let opens_git = policy.opens_git() && !tty;
+        let git_from = if opens_git { git_starts(&argv, &cwd) } else { Vec::new() };
         self.host.command_runner().spawn(CommandSpec {
+            git_from,
             argv,
             cwd,
             env,
@@ -204,6 +234,17 @@ impl ToolEnv {
     pub(super) fn commands(&self) -> &Arc<Commands> {
         self.host.commands()
     }
+}
+
+/// The policy of one command that is given one thing more. A mode that confines nothing, or writes nothing, stays as it is.
+fn widened(mut policy: SandboxPolicy, widening: Widening) -> SandboxPolicy {
+    match widening {
+        Widening::Network => policy.workspace_write.network_access = true,
+        Widening::Directory(path) => policy.workspace_write.writable_roots.push(path),
+        // Which repository that is follows from the line, as where it is configured.
+        Widening::Git => policy.workspace_write.git = GitAccess::Commit,
+    }
+    policy
 }
 
 /// The files of a thread. Everything here blocks on the disk.
@@ -229,6 +270,13 @@ impl Files {
     /// Where commands may write; none where its directories cannot be told.
     pub(super) fn confinement(&self) -> Option<Confinement> {
         self.0.confinement()
+    }
+
+    /// Where commands look for programs.
+    pub(super) fn program_path(&self) -> Option<OsString> {
+        let config = self.0.process_config();
+        let login_path = Handle::try_current().ok().and_then(|runtime| runtime.block_on(login_path(config)));
+        login_path.or_else(|| config.child_env.get(OsStr::new(PATH)).cloned())
     }
 
     /// Where commands put temporary files.

@@ -17,10 +17,14 @@ use super::blocking::NoAnswer;
 use super::env::{Files, WantedCommand};
 use super::output::{Capture, StopFlag, bytes_of, truncate};
 use super::runner::Running;
+use super::widening::{self, Permissions};
 use super::{CallOutcome, Prepared, ToolCall};
-use super::{PreparedCall, ToolAccess, ToolEnv, apply_patch};
-use crate::rules::approvals::Question;
-use crate::{ApprovalAction, ApprovalPolicy, CoreError, ItemStatus, Request, RuleDecision, TurnItemKind, decide};
+use super::{PreparedCall, ToolAccess, ToolEnv, apply_patch, fixed_programs};
+use crate::rules::approvals::{Facts, Question};
+use crate::{
+    ApprovalAction, ApprovalPolicy, CommandPlace, CoreError, ItemStatus, Request, RuleDecision, TurnItemKind, Widening,
+    decide,
+};
 
 /// Its name.
 const NAME: &str = "exec_command";
@@ -48,8 +52,10 @@ fn spec() -> ToolSpec {
                 "yield_time_ms": {"type": "integer", "description": "How long to wait for it before it goes on in the background, 250 to 30000. Default: 10000."},
                 "max_output_tokens": {"type": "integer", "description": "The most output to return; more is cut in the middle."},
                 "login": {"type": "boolean", "description": "Use a login shell. Default: false."},
-                "sandbox_permissions": {"type": "string", "enum": ["use_default", "require_escalated"], "description": "require_escalated asks a person first to let the command run without the sandbox."},
-                "justification": {"type": "string", "description": "With require_escalated: one sentence for the person on why."}
+                "sandbox_permissions": {"type": "string", "enum": ["use_default", "with_additional_permissions", "require_escalated"], "description": "with_additional_permissions asks a person first to give the command one thing more inside the sandbox; require_escalated, to let it run without the sandbox."},
+                "additional_permissions": {"type": "object", "properties": {"network": {"type": "boolean"}, "git": {"type": "boolean", "description": "To commit: for a line that is nothing but git."}, "write": {"type": "string", "description": "A directory to write in."}}, "additionalProperties": false, "description": "With with_additional_permissions: one of {\"network\": true}, {\"git\": true} and {\"write\": \"/a/directory\"}."},
+                "prefix_rule": {"type": "array", "items": {"type": "string"}, "description": "With with_additional_permissions: the first words of commands that should be given the same for the rest of the thread, as [\"npm\", \"install\"]."},
+                "justification": {"type": "string", "description": "Where a person is asked: one sentence on why."}
             },
             "required": ["cmd"],
             "additionalProperties": false
@@ -90,7 +96,9 @@ struct ExecCommand {
     tty: bool,
     wait: Duration,
     max_output_bytes: usize,
-    escalated: bool,
+    permissions: Permissions,
+    /// What is known of its programs, where it may leave the sandbox.
+    programs: Facts,
     justification: Option<String>,
 }
 
@@ -103,13 +111,7 @@ fn parse(env: &ToolEnv, args: &mut Args) -> Result<Box<dyn PreparedCall>, String
         let root = patch.workdir.map_or_else(|| cwd.clone(), |directory| cwd.join(directory));
         return Ok(Box::new(apply_patch::ApplyPatch::at(root, &patch.patch)?));
     }
-    let escalated = match args.optional_text("sandbox_permissions")?.as_deref() {
-        None | Some("use_default") => false,
-        Some("require_escalated") => true,
-        Some(other) => {
-            return Err(format!("`sandbox_permissions` must be `use_default` or `require_escalated`, not `{other}`."));
-        }
-    };
+    let permissions = widening::read(args, &cwd)?;
     let shell = env.shell();
     let flag = if args.flag("login")? { "-lc" } else { "-c" };
     let wait_ms = args.optional_number("yield_time_ms")?.unwrap_or(DEFAULT_YIELD_MS);
@@ -124,7 +126,8 @@ fn parse(env: &ToolEnv, args: &mut Args) -> Result<Box<dyn PreparedCall>, String
         max_output_bytes: args
             .optional_number("max_output_tokens")?
             .map_or(limit, |tokens| limit.min(bytes_of(usize::try_from(tokens).unwrap_or(usize::MAX)))),
-        escalated,
+        permissions,
+        programs: Facts::None,
         justification: args.optional_text("justification")?.filter(|text| !text.trim().is_empty()),
     }))
 }
@@ -149,7 +152,11 @@ fn sign_of_sandbox(text: &str) -> Option<&'static str> {
 impl PreparedCall for ExecCommand {
     fn prepare<'a>(&'a mut self, env: &'a ToolEnv) -> BoxFuture<'a, Prepared> {
         async move {
-            match self.find_directory(env).await {
+            let found = match self.find_directory(env).await {
+                Ok(()) => self.find_facts(env).await,
+                Err(why) => Err(why),
+            };
+            match found {
                 Ok(()) => self.prepared(env),
                 Err(why) => Prepared::Refused {
                     message: format!("The command could not be started: {why}."),
@@ -163,7 +170,7 @@ impl PreparedCall for ExecCommand {
     }
 
     fn waits_for_files(&self) -> bool {
-        self.names_directory
+        self.names_directory || self.permissions != Permissions::Default
     }
 
     fn run(self: Box<Self>, env: ToolEnv, item_id: u64) -> BoxFuture<'static, CallOutcome> {
@@ -175,7 +182,7 @@ impl PreparedCall for ExecCommand {
     }
 
     fn leave_sandbox(&mut self) {
-        self.escalated = true;
+        self.permissions = Permissions::Escalated;
     }
 }
 
@@ -191,15 +198,46 @@ impl ExecCommand {
         Ok(())
     }
 
+    /// Finds out what whoever decides has to know of the disk.
+    async fn find_facts(&mut self, env: &ToolEnv) -> Result<(), String> {
+        let late = || "the disk does not answer".to_owned();
+        match self.permissions.clone() {
+            Permissions::Default => {}
+            Permissions::Escalated => {
+                let (argv, cwd) = (self.argv.clone(), self.cwd.clone());
+                let found = env.blocking(move |files, _| fixed_programs::facts(files, &argv, &cwd)).await;
+                self.programs = found.map_err(|_| late())?;
+            }
+            Permissions::Widened(Widening::Git, _) => widening::check_git(&self.argv, &self.cwd, self.tty)?,
+            Permissions::Widened(widening, prefix) => {
+                let found = env.blocking(move |files, _| widening::resolve(files, widening, directory_of)).await;
+                self.permissions = Permissions::Widened(found.unwrap_or_else(|_| Err(late()))?, prefix);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_escalated(&self) -> bool {
+        self.permissions == Permissions::Escalated
+    }
+
+    fn question(&self) -> Question {
+        let action = ApprovalAction::Command { argv: self.argv.clone(), cwd: self.cwd.clone() };
+        let facts = match &self.permissions {
+            Permissions::Default | Permissions::Escalated => self.programs.clone(),
+            Permissions::Widened(widening, prefix) => {
+                Facts::Widened { widening: widening.clone(), prefix: prefix.clone() }
+            }
+        };
+        let (leaves_sandbox, justification) = (self.is_escalated(), self.justification.clone());
+        Question { leaves_sandbox, justification, facts, ..Question::new(action) }
+    }
+
     /// What it shows, and what a person may have to decide.
     fn prepared(&self, env: &ToolEnv) -> Prepared {
         Prepared::Ready {
             item: self.item(env, None, String::new(), Duration::ZERO, ItemStatus::InProgress),
-            question: Some(Question {
-                action: ApprovalAction::Command { argv: self.argv.clone(), cwd: self.cwd.clone() },
-                leaves_sandbox: self.escalated,
-                justification: self.justification.clone(),
-            }),
+            question: Some(self.question()),
             exclusive: false,
         }
     }
@@ -217,7 +255,7 @@ impl ExecCommand {
             Ok(place) => place,
             Err(why) => return not_started(why),
         };
-        let mode = env.command_mode(self.escalated);
+        let mode = env.command_mode(self.is_escalated());
         if mode != SandboxMode::ReadOnly && !self.only_reads() {
             env.look_before().await;
         }
@@ -226,7 +264,11 @@ impl ExecCommand {
             cwd: self.cwd.clone(),
             env: environment,
             tty: self.tty,
-            escalated: self.escalated,
+            escalated: self.is_escalated(),
+            widening: match &self.permissions {
+                Permissions::Widened(widening, _) => Some(widening.clone()),
+                Permissions::Default | Permissions::Escalated => None,
+            },
             temporary,
             output_limit: CAPTURE_LIMIT,
         });
@@ -261,12 +303,10 @@ impl ExecCommand {
         };
         let asks_after = confined && env.approval_policy() == ApprovalPolicy::OnFailure;
         let sign = code.filter(|code| asks_after && *code != 0).and_then(|_| sign_of_sandbox(&text));
+        // What it named may be something else by now, so it is asked for once alone.
         let again = sign.map(|sign| {
-            Box::new(Question {
-                action: ApprovalAction::Command { argv: self.argv.clone(), cwd: self.cwd.clone() },
-                leaves_sandbox: true,
-                justification: Some(format!("it failed in the sandbox: {sign}")),
-            })
+            let justification = Some(format!("it failed in the sandbox: {sign}"));
+            Box::new(Question { leaves_sandbox: true, justification, facts: Facts::None, ..self.question() })
         });
         let output = report(&head, took, &text, self.max_output_bytes);
         CallOutcome { output, item: self.item(&env, code, text, took, status), plan: None, image: None, again }
@@ -274,7 +314,8 @@ impl ExecCommand {
 
     /// Whether the command is known to change nothing.
     fn only_reads(&self) -> bool {
-        let request = Request::Command { argv: &self.argv, escalated: false };
+        let place = CommandPlace { cwd: &self.cwd, workspace: &self.cwd };
+        let request = Request::Command { argv: &self.argv, escalated: false, place };
         decide(ApprovalPolicy::Untrusted, SandboxMode::WorkspaceWrite, &[], request).decision == RuleDecision::Allow
     }
 

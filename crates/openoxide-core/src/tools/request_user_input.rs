@@ -164,7 +164,7 @@ impl PreparedCall for RequestUserInput {
         std::future::ready(Prepared::Ready {
             item: env.tool_item(NAME, self.summary(), ItemStatus::InProgress),
             // Nobody's strategy answers for the person.
-            question: Some(Question { action, leaves_sandbox: true, justification: None }),
+            question: Some(Question { leaves_sandbox: true, ..Question::new(action) }),
             exclusive: false,
         })
         .boxed()

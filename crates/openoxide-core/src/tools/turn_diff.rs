@@ -8,6 +8,7 @@ use openoxide_apply_patch::{Change, unified_diff};
 use tokio::sync::OnceCell;
 
 use super::before::{Before, Changed, Content};
+use super::obeyed::{Obeyed, Other};
 use crate::store::hash;
 use crate::{FileRecord, TurnResult};
 
@@ -19,6 +20,10 @@ pub(crate) struct TurnDiff {
     pub(crate) looked: Arc<OnceCell<()>>,
     /// The directory before that, and how many files had been touched.
     before: Option<(Before, usize)>,
+    /// What others obey, before that.
+    obeyed: Option<Obeyed>,
+    /// The names that are told first where a path has one of them.
+    guarded: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -36,6 +41,11 @@ struct FileState {
 }
 
 impl TurnDiff {
+    /// Nothing yet. `guarded` are the names of the configuration that others obey.
+    pub(crate) fn new(guarded: Vec<String>) -> Self {
+        Self { guarded, ..Self::default() }
+    }
+
     /// Notes a change that was made. `root` is the thread's directory: paths beneath it are shown relative to it.
     pub(crate) fn record(&mut self, root: &Path, change: &Change) {
         match &change.move_to_absolute {
@@ -66,6 +76,33 @@ impl TurnDiff {
     pub(crate) fn set_before(&mut self, before: Before) {
         let touched = self.files.len();
         self.before = Some((before, touched));
+    }
+
+    /// Notes what stood at the tops of directories before commands run.
+    pub(crate) fn set_obeyed(&mut self, obeyed: Obeyed) {
+        self.obeyed = Some(obeyed);
+    }
+
+    /// Takes it, so that the disk is read without a lock.
+    pub(crate) fn take_obeyed(&mut self) -> Option<Obeyed> {
+        self.obeyed.take()
+    }
+
+    /// Notes what others obey and is not as it was. `is_recorded` says that the record of what commands changed has been added:
+    /// then it tells more, but for what version control ignores and what lies elsewhere.
+    pub(crate) fn add_obeyed(&mut self, root: &Path, others: Vec<Other>, is_recorded: bool) {
+        for Other { path, is_new } in others {
+            let is_told = self.files.iter().any(|file| file.absolute.starts_with(&path));
+            let is_in_record = is_recorded && path.starts_with(root) && !is_new;
+            if !is_told && !is_in_record {
+                self.add_changes(root, vec![Changed { path, content: Content::Opaque, mode: None }], 0);
+            }
+        }
+    }
+
+    /// The warning of the files that others obey.
+    pub(crate) fn warning(&self) -> Option<String> {
+        super::obeyed::warning(&self.files_changed(), &self.guarded)
     }
 
     /// Takes what [`TurnDiff::add_changes`] needs, so that the disk is read without a lock.
@@ -106,7 +143,7 @@ impl TurnDiff {
         }
     }
 
-    /// The files that are not as the turn found them.
+    /// The files that are not as the turn found them, those that others obey first.
     pub(crate) fn files_changed(&self) -> Vec<PathBuf> {
         self.changed().map(|file| file.shown.clone()).collect()
     }
@@ -142,8 +179,11 @@ impl TurnDiff {
         (!diff.is_empty()).then_some(diff)
     }
 
+    /// Those that others obey come first.
     fn changed(&self) -> impl Iterator<Item = &FileState> {
-        self.files.iter().filter(|file| file.is_opaque || file.first != file.last)
+        let is_obeyed = |file: &&FileState| super::obeyed::why(&file.shown, &self.guarded).is_some();
+        let changed = || self.files.iter().filter(|file| file.is_opaque || file.first != file.last);
+        changed().filter(is_obeyed).chain(changed().filter(move |file| !is_obeyed(file)))
     }
 }
 

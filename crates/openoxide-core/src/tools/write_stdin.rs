@@ -124,15 +124,14 @@ impl WriteStdin {
         let only_ends = self.chars.chars().all(|c| matches!(c, '\u{3}' | '\u{4}'));
         let command = env.commands().background(self.session);
         let is_outside = command.as_ref().is_some_and(|command| !command.confined);
-        (!only_ends).then(|| Question {
-            action: {
-                let (argv, cwd) =
-                    command.map_or_else(|| (Vec::new(), env.cwd().to_owned()), |command| (command.argv, command.cwd));
-                ApprovalAction::Input { command_id: self.session, argv, cwd, text: self.chars.clone() }
-            },
+        (!only_ends).then(|| {
+            let (argv, cwd) =
+                command.map_or_else(|| (Vec::new(), env.cwd().to_owned()), |command| (command.argv, command.cwd));
+            let text = self.chars.clone();
             // A shell that left the sandbox would run it there.
-            leaves_sandbox: is_outside && env.sandbox() != SandboxMode::DangerFullAccess,
-            justification: None,
+            let leaves_sandbox = is_outside && env.sandbox() != SandboxMode::DangerFullAccess;
+            let action = ApprovalAction::Input { command_id: self.session, argv, cwd, text };
+            Question { leaves_sandbox, ..Question::new(action) }
         })
     }
 

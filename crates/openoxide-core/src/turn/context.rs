@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use openoxide_display::quote_path;
 use openoxide_llm::{HistoryItem, Role};
-use openoxide_sandbox::SandboxMode;
+use openoxide_sandbox::{SandboxMode, SandboxPolicy};
 
 use super::host::ContextDue;
 use crate::tools::Shell;
@@ -61,28 +61,46 @@ fn environment(shell: Shell, core: &Config, thread: &ThreadConfig) -> String {
     let mut text = String::from("<environment_context>\n");
     // Writing to a string does not fail.
     let _ = writeln!(text, "cwd: {}", quote_path(&thread.cwd));
-    let network = thread.sandbox == SandboxMode::DangerFullAccess || core.workspace_write.network_access;
-    let _ = writeln!(
-        text,
-        "sandbox: {}; {}",
-        thread.sandbox.as_str(),
-        match (thread.sandbox, network) {
-            (SandboxMode::ReadOnly, _) => "commands can write nothing, and reach loopback only",
-            (SandboxMode::WorkspaceWrite, false) => {
-                "commands write in cwd and the temporary directories, not in .git, .openoxide, .codex and .agents, and \
-                 reach loopback only"
-            }
-            (SandboxMode::WorkspaceWrite, true) => {
-                "commands write in cwd and the temporary directories, not in .git, .openoxide, .codex and .agents, and \
-                 reach the network"
-            }
-            (SandboxMode::DangerFullAccess, _) => "nothing confines commands",
-        }
-    );
+    let _ = writeln!(text, "sandbox: {}; {}", thread.sandbox.as_str(), confined(core, thread));
+    let policy = SandboxPolicy::new(thread.sandbox, thread.cwd.clone(), core.workspace_write.clone());
+    if policy.opens_git() && !thread.read_only_tools {
+        let _ = writeln!(text, "git: {GIT}");
+    }
     let _ = writeln!(text, "approvals: {}; {}", thread.approval_policy.as_str(), asking(thread));
     let _ = writeln!(text, "shell: {}", shell.name());
+    if let Some(rules) = crate::rules::told::told(&core.rules, thread.sandbox) {
+        let _ = writeln!(text, "{rules}");
+    }
     text.push_str("</environment_context>");
     text
+}
+
+/// What holds where git may commit in the sandbox.
+const GIT: &str = "a command line that is nothing but git may write the repository that cwd lies in: add, commit, rm, mv, \
+                   restore, checkout, switch, branch, tag, merge, rebase, stash and worktree add, beside git commands that \
+                   only read, and cd. Join them by && or ;, write plain and quoted words (a message by -m, also several), \
+                   no substitutions, redirections or pipes, no option ahead of the command but -C, no rebase --exec, no tty. \
+                   Configuration and hooks stay read-only, so a branch gets no upstream; hooks run in the sandbox. Every \
+                   other command finds .git read-only";
+
+/// What commands may touch.
+fn confined(core: &Config, thread: &ThreadConfig) -> String {
+    let network = if core.workspace_write.network_access { "the network" } else { "loopback only" };
+    match thread.sandbox {
+        SandboxMode::ReadOnly => "commands can write nothing, and reach loopback only".to_owned(),
+        SandboxMode::WorkspaceWrite => {
+            let mut text = "commands write in cwd and the temporary directories, not in .git, .openoxide, .codex and \
+                            .agents"
+                .to_owned();
+            let guarded = core.workspace_write.guarded_names();
+            if !guarded.is_empty() {
+                let _ = write!(text, ", nor in what exists of {}", guarded.join(", "));
+            }
+            let _ = write!(text, ", and reach {network}");
+            text
+        }
+        SandboxMode::DangerFullAccess => "nothing confines commands".to_owned(),
+    }
 }
 
 /// What the model has to know of when somebody is asked.
@@ -96,7 +114,13 @@ fn asking(thread: &ThreadConfig) -> &'static str {
             "commands with `sandbox_permissions: \"require_escalated\"` are put to a person first; use it for what is risky \
              or reaches outside of cwd"
         }
-        (ApprovalPolicy::OnRequest, _) => {
+        (ApprovalPolicy::OnRequest, SandboxMode::WorkspaceWrite) => {
+            "a command that fails for want of the network, of one directory to write in, or of the repository (a line that is \
+             nothing but git) can be run again with \
+             `sandbox_permissions: \"with_additional_permissions\"`, `additional_permissions` and a justification, and \
+             stays in the sandbox; `\"require_escalated\"` lets it run without the sandbox. A person is asked for both"
+        }
+        (ApprovalPolicy::OnRequest, SandboxMode::ReadOnly) => {
             "a command that fails for want of network or rights can be run again with `sandbox_permissions: \
              \"require_escalated\"` and a justification; a person is asked, and it then runs without the sandbox"
         }

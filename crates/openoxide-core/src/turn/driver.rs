@@ -111,6 +111,7 @@ impl Driver {
         let rules = Rules {
             policy: config.approval_policy,
             sandbox: config.sandbox,
+            workspace: config.cwd.clone(),
             rules: Arc::clone(&core.rules),
             remembered: start.remembered,
             no_host_network: core.ceiling.no_host_network(),
@@ -411,11 +412,13 @@ impl Driver {
     fn ask(&mut self, questions: Vec<(CallIndex, Judged)>) {
         let (calls, requests): (Vec<_>, Vec<_>) = questions
             .into_iter()
-            .map(|(call, Judged { question, verdict, confined })| {
+            .map(|(call, Judged { question, verdict, confined, for_thread })| {
                 let request = ApprovalRequest {
                     id: ApprovalId::new(),
                     reason: verdict.reason,
                     confined,
+                    widening: question.widening().cloned(),
+                    for_thread,
                     thread_id: self.host.thread_id(),
                     turn_id: self.turn.turn_id,
                     call_id: self.state.call(call).call_id.clone(),

@@ -27,8 +27,14 @@ impl Machine {
 
     fn with(policy: ApprovalPolicy, budget: Budget, context_tokens: u64) -> Self {
         let sandbox = SandboxMode::WorkspaceWrite;
-        let rules =
-            Rules { policy, sandbox, rules: Arc::default(), remembered: Remembered::default(), no_host_network: None };
+        let rules = Rules {
+            policy,
+            sandbox,
+            workspace: "/".into(),
+            rules: Arc::default(),
+            remembered: Remembered::default(),
+            no_host_network: None,
+        };
         Self { state: TurnState::new(TurnId::new(), rules, budget, context_tokens, 1), log: Vec::new() }
     }
 
@@ -117,7 +123,7 @@ fn item(status: ItemStatus) -> TurnItemKind {
 }
 
 fn ready(question: Option<ApprovalAction>, exclusive: bool) -> Prepared {
-    let question = question.map(|action| Question { action, leaves_sandbox: false, justification: None });
+    let question = question.map(Question::new);
     Prepared::Ready { item: item(ItemStatus::InProgress), question, exclusive }
 }
 
@@ -364,7 +370,7 @@ fn what_a_turn_cannot_do_without_ends_it_whenever_it_shows() {
 fn what_is_forbidden_is_not_run_and_counts_as_a_denial() {
     let mut machine = Machine::started(ApprovalPolicy::Never);
     machine.calls(&["a"]);
-    let outside = Question { action: command("make"), leaves_sandbox: true, justification: None };
+    let outside = Question { leaves_sandbox: true, ..Question::new(command("make")) };
     let item = item(ItemStatus::InProgress);
     let actions = machine.step(Input::Prepared(0, Prepared::Ready { item, question: Some(outside), exclusive: false }));
     assert!(actions[0].contains("The command was not run: it asks to run outside of the sandbox"), "{actions:?}");
@@ -374,7 +380,7 @@ fn what_is_forbidden_is_not_run_and_counts_as_a_denial() {
 
 /// What the sandbox stopped.
 fn stopped() -> CallOutcome {
-    let again = Question { action: command("make"), leaves_sandbox: true, justification: None };
+    let again = Question { leaves_sandbox: true, ..Question::new(command("make")) };
     CallOutcome { again: Some(Box::new(again)), ..done("no write") }
 }
 

@@ -84,6 +84,10 @@ pub(crate) struct ApprovalData<'a> {
     justification: Option<&'a str>,
     reason: &'a str,
     confined: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    widening: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    for_thread: Option<&'a str>,
     action: ActionData<'a>,
 }
 
@@ -187,6 +191,8 @@ pub(crate) fn approval(request: &ApprovalRequest) -> ApprovalData<'_> {
         justification: request.justification.as_deref(),
         reason: &request.reason,
         confined: request.confined,
+        widening: request.widening.as_ref().map(ToString::to_string),
+        for_thread: request.for_thread.as_deref(),
         action,
     }
 }
@@ -314,13 +320,15 @@ mod tests {
                 justification: justification.map(str::to_owned),
                 reason: "r".into(),
                 confined: true,
+                widening: None,
+                for_thread: Some("t".into()),
                 action,
             };
             serde_json::to_string(&approval(&request)).unwrap()
         };
         let expected = |justification: &str, action: &str| {
             format!(
-                r#"{{"id":"{id}","threadId":"{thread_id}","turnId":"{turn_id}","callId":"c","justification":{justification},"reason":"r","confined":true,"action":{action}}}"#
+                r#"{{"id":"{id}","threadId":"{thread_id}","turnId":"{turn_id}","callId":"c","justification":{justification},"reason":"r","confined":true,"forThread":"t","action":{action}}}"#
             )
         };
         let command = ApprovalAction::Command { argv: vec!["ls".into()], cwd: "/w".into() };

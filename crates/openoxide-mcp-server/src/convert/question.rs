@@ -12,6 +12,9 @@ use super::{data, patch};
 /// What a question about anything begins with that leaves the sandbox.
 const OUTSIDE: &str = "OUTSIDE THE SANDBOX";
 
+/// The same for what stays in the sandbox and is given something more.
+const MORE: &str = "MORE THAN THE SANDBOX GIVES";
+
 /// Characters of a question's first line.
 const FIRST_LINE: usize = 400;
 
@@ -89,6 +92,9 @@ pub(crate) fn to_wire(request: &ApprovalRequest) -> Value {
         "reason": request.reason,
         "confined": request.confined,
     });
+    if let Some(widening) = &request.widening {
+        details["widening"] = json!(widening.to_string());
+    }
     let (name, fact, rest) = match &request.action {
         ApprovalAction::Command { argv, cwd } => {
             details["command"] = json!(argv);
@@ -123,9 +129,10 @@ pub(crate) fn to_wire(request: &ApprovalRequest) -> Value {
             return input_form(questions, details);
         }
     };
-    let fact = match request.confined {
-        true => fact,
-        false => format!("{OUTSIDE}: {fact}"),
+    let fact = match (request.confined, &request.widening) {
+        (true, _) => fact,
+        (false, Some(widening)) => format!("{MORE} ({}): {fact}", openoxide_core::visible_text(&widening.to_string())),
+        (false, None) => format!("{OUTSIDE}: {fact}"),
     };
     let first = first_line(&fact);
     let mut message = first.clone();
@@ -141,8 +148,21 @@ pub(crate) fn to_wire(request: &ApprovalRequest) -> Value {
         details["justification"] = json!(justification);
     }
     let _ = write!(message, "\n\n{why}");
+    let covered = request.for_thread.as_deref().map(openoxide_core::visible_text);
+    match &covered {
+        Some(covered) => {
+            details["forThread"] = json!(covered);
+            let _ = write!(message, "\n\nApproving it for the thread covers {covered}.");
+        }
+        None => message.push_str("\n\nIt can be approved once, and not for the thread."),
+    }
     let description = why.replace("\n\n", " ");
-    approval_form::question(&message, Display { title: &first, name, description: &description }, details)
+    approval_form::question(
+        &message,
+        Display { title: &first, name, description: &description },
+        details,
+        covered.as_deref(),
+    )
 }
 
 /// A fact as a line that a person reads at a glance; what it leaves out stands below it.
@@ -167,6 +187,8 @@ mod tests {
             call_id: "c1".to_owned(),
             reason: "it asks to run outside of the sandbox".to_owned(),
             confined: false,
+            widening: None,
+            for_thread: None,
             justification: Some("needs\u{1b}[2J the net".to_owned()),
             action,
         }
@@ -257,7 +279,26 @@ mod tests {
         let params = to_wire(&request);
         assert_eq!(
             params["message"],
-            "Change calc.py (+1 -1): `- return a - b` / `+ return a + b`\n@@ -1,2 +1,2 @@\n def f(a, b):\n-    return a - b\n+    return a + b\n\nAsked because it asks to run outside of the sandbox."
+            "Change calc.py (+1 -1): `- return a - b` / `+ return a + b`\n@@ -1,2 +1,2 @@\n def f(a, b):\n-    return a - b\n+    return a + b\n\nAsked because it asks to run outside of the sandbox.\n\nIt can be approved once, and not for the thread."
         );
+    }
+
+    #[test]
+    fn a_question_says_what_an_approval_for_the_thread_covers_or_does_not_offer_it() {
+        let argv = ["bash", "-c", "npm ci"].map(str::to_owned).to_vec();
+        let mut request = request(ApprovalAction::Command { argv, cwd: "/w".into() });
+        let decisions = |params: &Value| params["requestedSchema"]["properties"]["decision"]["enum"].clone();
+        let params = to_wire(&request);
+        assert_eq!(decisions(&params), json!(["approve", "deny", "deny_and_stop"]));
+        assert!(params["message"].as_str().unwrap().ends_with("approved once, and not for the thread."), "{params}");
+        request.widening = Some(openoxide_core::Widening::Network);
+        request.for_thread = Some("commands that begin with `npm ci`, inside the sandbox with the network".to_owned());
+        let params = to_wire(&request);
+        assert_eq!(decisions(&params), json!(["approve", "approve_for_thread", "deny", "deny_and_stop"]));
+        let message = params["message"].as_str().unwrap();
+        assert!(message.starts_with("MORE THAN THE SANDBOX GIVES (the network): Run in /w: "), "{message}");
+        assert!(message.ends_with("covers commands that begin with `npm ci`, inside the sandbox with the network."));
+        let details = &params["_meta"]["openoxide/approval"];
+        assert_eq!((&details["widening"], details["forThread"].is_string()), (&json!("the network"), true));
     }
 }

@@ -35,6 +35,8 @@ mod roots;
 #[cfg(any(target_os = "macos", test))]
 mod seatbelt;
 #[cfg(target_os = "linux")]
+mod sweep;
+#[cfg(target_os = "linux")]
 mod syscalls;
 #[cfg(target_os = "linux")]
 mod view;

@@ -33,6 +33,7 @@ pub fn spec(argv: &[&str]) -> CommandSpec {
         env: BTreeMap::from([("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())]),
         tty: false,
         policy: SandboxPolicy::full_access(),
+        git_from: Vec::new(),
         output_limit: DEFAULT_OUTPUT_LIMIT,
         thread_marker: None,
     }

@@ -2,9 +2,11 @@
 
 use openoxide_sandbox::SandboxMode;
 
+use std::path::Path;
+
 use super::program::{base_name, system_name};
 use super::safe::{self, Safe};
-use super::scan::{self, Guess};
+use super::scan::{self, Found, Match};
 use super::{destructive, lexer};
 use crate::{ApprovalPolicy, CommandRule, RuleDecision, Verdict};
 
@@ -17,6 +19,8 @@ pub enum Request<'a> {
         argv: &'a [String],
         /// Whether it is to run outside of the sandbox.
         escalated: bool,
+        /// Where it runs.
+        place: CommandPlace<'a>,
     },
     /// To type into a command that runs: it means what the program at the other end takes it for.
     Input {
@@ -30,6 +34,15 @@ pub enum Request<'a> {
         /// How far the changes reach.
         reach: PatchReach,
     },
+}
+
+/// Where a command runs.
+#[derive(Debug, Clone, Copy)]
+pub struct CommandPlace<'a> {
+    /// Its directory, absolute and without links.
+    pub cwd: &'a Path,
+    /// The thread's directory, the same.
+    pub workspace: &'a Path,
 }
 
 /// How far a patch reaches.
@@ -46,15 +59,13 @@ use RuleDecision::{Allow, Ask, Forbid};
 /// Decides what is to be done with a request.
 #[must_use]
 pub fn decide(policy: ApprovalPolicy, sandbox: SandboxMode, rules: &[CommandRule], request: Request<'_>) -> Verdict {
+    let means = Means { policy, rules, is_confined: sandbox != SandboxMode::DangerFullAccess };
     match request {
-        Request::Command { argv, escalated } => command(policy, sandbox, rules, &read(argv), escalated),
+        Request::Command { argv, escalated, place } => means.command(&read(argv), escalated, Some(place)),
         Request::Input { text, escalated } => {
-            let typed = Read {
-                commands: Err("it is typed into a program".to_owned()),
-                guesses: scan::guesses(text),
-                line: None,
-            };
-            command(policy, sandbox, rules, &typed, escalated)
+            let typed =
+                Read { commands: Err("it is typed into a program".to_owned()), found: scan::read(text), line: None };
+            means.command(&typed, escalated, None)
         }
         Request::Patch { reach } => patch(policy, sandbox, reach),
     }
@@ -65,62 +76,74 @@ struct Read<'a> {
     /// Its commands, or why they are not known for sure.
     commands: Result<Vec<lexer::Command>, String>,
     /// What it might run, at most.
-    guesses: Vec<Guess>,
+    found: Found,
     /// The line, where it is a shell's.
     line: Option<&'a str>,
 }
 
 fn read(argv: &[String]) -> Read<'_> {
     match shell_line(argv) {
-        Some(line) => Read { commands: lexer::read(line), guesses: scan::guesses(line), line: Some(line) },
+        Some(line) => Read { commands: lexer::read(line), found: scan::read(line), line: Some(line) },
         None => Read {
             commands: Ok(vec![argv.iter().map(|word| plain(word)).collect()]),
-            guesses: scan::guesses_of_words(argv),
+            found: scan::read_words(argv),
             line: None,
         },
     }
 }
 
-fn command(
+/// What a command is judged by.
+struct Means<'a> {
     policy: ApprovalPolicy,
-    sandbox: SandboxMode,
-    rules: &[CommandRule],
-    read: &Read<'_>,
-    escalated: bool,
-) -> Verdict {
-    let Read { commands, guesses, line } = read;
-    let judged = commands.as_ref().map_err(Clone::clone).map(|commands| Judged::of(commands, rules));
-    let is_confined = sandbox != SandboxMode::DangerFullAccess;
-    let safe = match &judged {
-        Ok(judged) => judged.safe(is_confined),
-        Err(why) => Err(("lexer".to_owned(), format!("it is not a list of plain commands: {why}"))),
-    };
-    // Words that are only printed or searched for destroy nothing.
-    let destroys = if safe.is_ok() { None } else { destructive::find(line.unwrap_or_default(), guesses) };
-    if let Some((rule, reason)) = destroys {
-        return Verdict::new(Forbid, rule, reason);
-    }
-    match strictest(rules, commands.as_deref().unwrap_or_default(), guesses) {
-        Some((at, Forbid)) => return ruled(Forbid, at, &rules[at]),
-        Some((at, Ask)) => return asked(policy, || ruled(Ask, at, &rules[at])),
-        _ => {}
-    }
-    let allowed = judged.as_ref().ok().and_then(|judged| judged.allowed_by);
-    if let Some(at) = allowed {
-        return ruled(Allow, at, &rules[at]);
-    }
-    if escalated {
-        let reason = "it asks to run outside of the sandbox";
-        return asked(policy, || Verdict::new(Ask, "sandbox", reason));
-    }
-    match (policy, safe) {
-        (ApprovalPolicy::Untrusted, Ok(name)) => {
-            Verdict::new(Allow, format!("safe:{name}"), "every part of it is known to only read")
+    rules: &'a [CommandRule],
+    /// The thread has a sandbox.
+    is_confined: bool,
+}
+
+impl Means<'_> {
+    fn command(&self, read: &Read<'_>, escalated: bool, place: Option<CommandPlace<'_>>) -> Verdict {
+        let Self { policy, rules, is_confined } = *self;
+        let Read { commands, found, line } = read;
+        let judged = commands.as_ref().map_err(Clone::clone).map(|commands| Judged::of(commands, rules, place));
+        let safe = match &judged {
+            Ok(judged) => judged.safe(is_confined),
+            Err(why) => Err(("lexer".to_owned(), format!("it is not a list of plain commands: {why}"))),
+        };
+        // Words that are only printed or searched for destroy nothing.
+        let destroys = if safe.is_ok() { None } else { destructive::find(line.unwrap_or_default(), &found.guesses) };
+        if let Some((rule, reason)) = destroys {
+            return Verdict::new(Forbid, rule, reason);
         }
-        (ApprovalPolicy::Untrusted, Err((rule, reason))) => Verdict::new(Ask, rule, reason),
-        (policy, _) => {
-            let how = if is_confined { "it runs within the sandbox" } else { "nothing confines commands here" };
-            Verdict::new(Allow, format!("policy:{}", policy.as_str()), how)
+        match strictest(rules, found) {
+            Some((at, Forbid, Match::Yes)) => return ruled(Forbid, at, &rules[at]),
+            Some((at, Ask, Match::Yes)) => return asked(policy, || ruled(Ask, at, &rules[at])),
+            // Where nobody is asked the sandbox holds it, and it does not run without one.
+            Some((at, ..)) if policy != ApprovalPolicy::Never || escalated || !is_confined => {
+                return asked(policy, || unread(&rules[at], found));
+            }
+            _ => {}
+        }
+        let judged = judged.as_ref().ok();
+        if escalated {
+            // A mode without a sandbox has nothing to leave: the rule counts as any other does.
+            let allowed = judged.and_then(|judged| if is_confined { judged.let_out_by } else { judged.allowed_by });
+            return match allowed {
+                Some(at) => ruled(Allow, at, &rules[at]),
+                None => asked(policy, || Verdict::new(Ask, "sandbox", "it asks to run outside of the sandbox")),
+            };
+        }
+        if let Some(at) = judged.and_then(|judged| judged.allowed_by) {
+            return ruled(Allow, at, &rules[at]);
+        }
+        match (policy, safe) {
+            (ApprovalPolicy::Untrusted, Ok(name)) => {
+                Verdict::new(Allow, format!("safe:{name}"), "every part of it is known to only read")
+            }
+            (ApprovalPolicy::Untrusted, Err((rule, reason))) => Verdict::new(Ask, rule, reason),
+            (policy, _) => {
+                let how = if is_confined { "it runs within the sandbox" } else { "nothing confines commands here" };
+                Verdict::new(Allow, format!("policy:{}", policy.as_str()), how)
+            }
         }
     }
 }
@@ -155,8 +178,16 @@ fn ruled(decision: RuleDecision, at: usize, rule: &CommandRule) -> Verdict {
     Verdict::new(decision, format!("rules[{at}]"), reason)
 }
 
+/// A line of which it cannot be told whether a rule speaks of it.
+fn unread(rule: &CommandRule, found: &Found) -> Verdict {
+    let why = found.unclear.as_deref().unwrap_or("only running it would tell");
+    let (words, decision) = (rule.prefix.join(" "), rule.decision.as_str());
+    let reason = format!("it may run `{words}`, for which the configured rule says {decision}: {why}");
+    Verdict::new(Ask, "unread", reason)
+}
+
 /// The line of `bash -c LINE` and its kin.
-fn shell_line(argv: &[String]) -> Option<&str> {
+pub(super) fn shell_line(argv: &[String]) -> Option<&str> {
     match argv {
         [shell, flag, line] if matches!(base_name(shell), "bash" | "sh" | "zsh" | "dash") => {
             matches!(flag.as_str(), "-c" | "-lc" | "-cl").then_some(line)
@@ -165,7 +196,7 @@ fn shell_line(argv: &[String]) -> Option<&str> {
     }
 }
 
-fn plain(word: &str) -> lexer::Word {
+pub(super) fn plain(word: &str) -> lexer::Word {
     lexer::Word { text: word.to_owned(), is_pattern: false, begins_with_pattern: false }
 }
 
@@ -177,17 +208,23 @@ struct Judged {
     unknown: Option<usize>,
     /// A rule that allows, where every part is safe or allowed.
     allowed_by: Option<usize>,
+    /// A rule that takes the sandbox away, where every part is exactly a command of such a rule.
+    let_out_by: Option<usize>,
 }
 
 impl Judged {
-    fn of(commands: &[lexer::Command], rules: &[CommandRule]) -> Self {
+    fn of(commands: &[lexer::Command], rules: &[CommandRule], place: Option<CommandPlace<'_>>) -> Self {
+        let let_out: Option<Vec<usize>> = commands
+            .iter()
+            .map(|command| rules.iter().position(|rule| rule.leaves_sandbox && allows_exactly(rule, command)))
+            .collect();
         let mut allowed_by = None;
         let mut is_covered = true;
         let mut parts = Vec::with_capacity(commands.len());
         let mut unknown = None;
         for command in commands {
             let rule = rules.iter().position(|rule| rule.decision == Allow && allows(rule, command));
-            let part = safe::judge(command).map(|safe| (command[0].text.clone(), safe));
+            let part = safe::judge(command, place).map(|safe| (command[0].text.clone(), safe));
             is_covered &= rule.is_some() || matches!(part, Ok((_, Safe::Always)));
             allowed_by = allowed_by.or(rule);
             if rule.is_none() && part.is_err() {
@@ -195,7 +232,8 @@ impl Judged {
             }
             parts.push(part);
         }
-        Self { parts, unknown, allowed_by: allowed_by.filter(|_| is_covered) }
+        let let_out_by = let_out.and_then(|rules| rules.first().copied());
+        Self { parts, unknown, allowed_by: allowed_by.filter(|_| is_covered), let_out_by }
     }
 
     /// The name of the first command where all are safe, else the rule that says no and why.
@@ -226,18 +264,18 @@ fn allows(rule: &CommandRule, command: &lexer::Command) -> bool {
     is_program && is_plain && words.len() >= rest.len() && words.iter().zip(rest).all(|(word, part)| word.text == *part)
 }
 
-/// The strictest rule that speaks of anything the command might run.
-fn strictest(rules: &[CommandRule], commands: &[lexer::Command], guesses: &[Guess]) -> Option<(usize, RuleDecision)> {
+/// Whether a rule that allows speaks of the command and of nothing more: no further word, and none that may become another.
+fn allows_exactly(rule: &CommandRule, command: &lexer::Command) -> bool {
+    rule.decision == Allow && command.len() == rule.prefix.len() && allows(rule, command)
+}
+
+/// The strictest rule that speaks of anything the command might run, and whether it does for sure. What is sure goes first.
+fn strictest(rules: &[CommandRule], found: &Found) -> Option<(usize, RuleDecision, Match)> {
     let speaks = |rule: &CommandRule| {
-        let of_words = |words: &mut dyn Iterator<Item = &str>| {
-            let Some(program) = words.next() else { return false };
-            let mut prefix = rule.prefix.iter().map(String::as_str);
-            let is_program = prefix.next().is_some_and(|first| program == first || base_name(program) == first);
-            is_program && prefix.all(|part| words.next() == Some(part))
-        };
-        commands.iter().any(|command| of_words(&mut command.iter().map(|word| word.text.as_str())))
-            || guesses.iter().any(|guess| of_words(&mut guess.words.iter().map(String::as_str)))
+        let unclear = if found.unclear.is_some() { Match::Maybe } else { Match::No };
+        found.guesses.iter().map(|guess| guess.begins_with(&rule.prefix)).max().unwrap_or(Match::No).max(unclear)
     };
-    let spoken = rules.iter().enumerate().filter(|(_, rule)| rule.decision != Allow && speaks(rule));
-    spoken.map(|(at, rule)| (at, rule.decision)).max_by_key(|(at, decision)| (*decision, std::cmp::Reverse(*at)))
+    let strict = rules.iter().enumerate().filter(|(_, rule)| rule.decision != Allow);
+    let spoken = strict.map(|(at, rule)| (at, rule.decision, speaks(rule))).filter(|(.., found)| *found != Match::No);
+    spoken.max_by_key(|(at, decision, found)| (*found, *decision, std::cmp::Reverse(*at)))
 }

@@ -9,14 +9,15 @@ pub(super) fn find(line: &str, guesses: &[Guess]) -> Option<(String, String)> {
     if is_fork_bomb(line) {
         return Some(("destructive:fork-bomb".to_owned(), "it starts processes without end".to_owned()));
     }
-    guesses.iter().find_map(judge)
+    guesses.iter().filter(|guess| guess.is_command()).find_map(judge)
 }
 
 fn judge(guess: &Guess) -> Option<(String, String)> {
     if let Some(target) = guess.writes.iter().find(|target| is_disk(target) || is_trigger(target)) {
         return Some(("destructive:redirection".to_owned(), format!("it writes to {target}")));
     }
-    let (program, words) = guess.words.split_first()?;
+    let texts = guess.texts();
+    let (program, words) = texts.split_first()?;
     let name = base_name(program);
     let found = |reason: String| Some((format!("destructive:{name}"), reason));
     let operands: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();

@@ -3,27 +3,37 @@
 //! sandbox of its thread.
 //!
 //! ```text
-//! line ── lexer (strict) ──> commands ── safe list ──────────────┐
-//!      └─ scan (lenient) ──> whatever a shell might run ── destructive ──┼──> decide ──> allow | ask | forbid
-//! configured rules ─────────────────────────────────────────────────┘
+//! line ── lexer (strict) ──> commands ── safe list, reach ── rules that allow ──────┐
+//!      └─ scan (lenient) ──> whatever a shell might run ── destructive ──────────────┼──> decide ──> allow | ask | forbid
+//!                                                       └─ rules that ask or forbid ─┘
 //! ```
 //!
 //! Invariant: what the strict lexer does not understand is never called safe. What the lenient scan finds is only ever used
-//! to be stricter.
+//! to be stricter. A rule that allows speaks of plain commands alone; one that asks or forbids speaks of whatever might run,
+//! and of a line of which it cannot be told.
 
 mod decide;
 mod destructive;
 mod git;
+mod git_line;
 mod lexer;
+#[cfg(test)]
+mod model_tests;
 mod options;
 mod program;
+mod reach;
 mod readers;
+mod runners;
 mod safe;
 mod scan;
 #[cfg(test)]
+mod spelling_tests;
+#[cfg(test)]
 mod tests;
 
-pub use self::decide::{PatchReach, Request, decide};
+pub use self::decide::{CommandPlace, PatchReach, Request, decide};
+pub use self::git_line::git_starts;
+pub use self::runners::runs_what_others_wrote;
 
 /// The commands of a shell line by their words, where the line holds nothing but plain ones: for showing what it does.
 pub fn plain_commands(line: &str) -> Option<Vec<Vec<String>>> {

@@ -1,11 +1,11 @@
 //! Commands that only read, with the options with which they only read. Whoever adds one has to know what each of its
 //! options can do: run a program, write a file, or read what is nobody's business.
 
-use openoxide_sandbox::names_credentials;
-
+use super::CommandPlace;
 use super::git;
 use super::lexer::{Command, Word};
 use super::program::system_name;
+use super::reach::{self, Recursion, is_secret};
 use super::readers::SPECS;
 
 /// What makes a command safe.
@@ -17,44 +17,55 @@ pub(super) enum Safe {
     InSandbox,
 }
 
-/// Whether a command only reads, or why that is not known.
-pub(super) fn judge(command: &Command) -> Result<Safe, String> {
+/// Whether a command only reads, or why that is not known. `place` is where it runs; none where that is not told.
+pub(super) fn judge(command: &Command, place: Option<CommandPlace<'_>>) -> Result<Safe, String> {
     let Some((program, words)) = command.split_first() else { return Err("there is no command".to_owned()) };
     let name = match system_name(&program.text) {
         Some(name) if !program.is_pattern => name,
         _ => return Err(format!("`{}` may be any program", program.text)),
     };
-    if let Some(word) = words.iter().find(|word| is_secret(&word.text)) {
+    if let Some(word) = words.iter().find(|word| is_secret(word)) {
         return Err(format!("`{}` may hold credentials", word.text));
     }
     match name {
         "git" => git::judge(words).map(|()| Safe::InSandbox),
-        "find" => find(words).map(|()| Safe::Always),
+        "find" => {
+            find(words)?;
+            let starts: Vec<&str> = words
+                .iter()
+                .map(|word| word.text.as_str())
+                .filter(|word| !matches!(*word, "-L" | "-H" | "-P"))
+                .take_while(|word| !word.starts_with('-') && !matches!(*word, "!" | "("))
+                .collect();
+            reach::check(name, &starts, place).map(|()| Safe::Always)
+        }
         "sed" => sed(words).map(|()| Safe::Always),
         "test" => test(words).map(|()| Safe::Always),
         "echo" => Ok(Safe::Always),
-        _ => match SPECS.iter().find(|spec| spec.name == name) {
-            Some(spec) => spec.read(words).map(|_| Safe::Always),
-            None => Err(format!("`{name}` is not on the list of commands that only read")),
-        },
+        "cd" => cd(words).map(|()| Safe::InSandbox),
+        _ => {
+            let spec = SPECS.iter().find(|spec| spec.name == name);
+            let spec = spec.ok_or_else(|| format!("`{name}` is not on the list of commands that only read"))?;
+            let given = spec.read(words)?;
+            let recursion = reach::recursion(name, &given.options);
+            if recursion != Recursion::None {
+                reach::check(name, reach::places(name, &given.options, &given.operands), place)?;
+            }
+            // What it comes by may be anybody's secret; only a sandbox hides those.
+            Ok(if recursion == Recursion::Contents { Safe::InSandbox } else { Safe::Always })
+        }
     }
 }
 
-/// Whether a word names something that holds keys. It is a matter of names, so that it errs on the side of asking.
-fn is_secret(word: &str) -> bool {
-    let is_environment = word.contains("/proc/") && (word.contains("environ") || word.contains(['*', '?', '[']));
-    // A pattern may name what its text does not.
-    let is_dot_pattern = word.split('/').any(|part| part.starts_with('.') && part.contains(['*', '?', '[']));
-    let names_secret = word.split(['/', ':', '=']).any(|part| {
-        let part = part.to_ascii_lowercase();
-        let is_env_file = part == ".env" || part.starts_with(".env.") && !is_sample(&part);
-        is_env_file || part.ends_with(".pem") || part.ends_with(".p12")
-    });
-    is_environment || is_dot_pattern || names_secret || names_credentials(word) || word == "/etc/sudoers"
-}
-
-fn is_sample(name: &str) -> bool {
-    ["example", "sample", "template"].iter().any(|kind| name.ends_with(kind))
+/// `cd` into a directory below the present one, by its plain name.
+fn cd(words: &[Word]) -> Result<(), String> {
+    let [directory] = words else { return Err("`cd` without one plain directory may lead anywhere".to_owned()) };
+    let text = directory.text.as_str();
+    let is_plain = !text.is_empty() && !directory.is_pattern && !text.starts_with(['-', '/', '~', '+']);
+    if is_plain && text.split('/').all(|part| part != "..") {
+        return Ok(());
+    }
+    Err(format!("`cd {text}` may lead out of the thread's directory"))
 }
 
 /// Tests of `find` without an argument, and with one.

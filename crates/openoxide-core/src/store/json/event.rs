@@ -10,7 +10,7 @@ use super::meta::ContextJson;
 use super::record::{List, Path, Text, records};
 use crate::store::file_record::FileRecord;
 use crate::store::record::{EventRecord, TurnContext};
-use crate::{ApprovalId, Denial, DenialReason, RememberedApproval, TurnId, TurnStatus};
+use crate::{ApprovalId, Denial, DenialReason, RememberedApproval, TurnId, TurnStatus, Widening};
 
 records! {
     EventJson for EventRecord,
@@ -101,6 +101,23 @@ enum RememberedJson {
     Patches {
         leaves_sandbox: bool,
     },
+    Files {
+        #[serde(with = "List::<Path>")]
+        files: Vec<PathBuf>,
+    },
+    Prefix {
+        prefix: Vec<String>,
+        #[serde(with = "WideningJson")]
+        widening: Widening,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Widening", rename_all = "snake_case")]
+enum WideningJson {
+    Network,
+    Directory(#[serde(with = "Path")] PathBuf),
+    Git,
 }
 
 #[derive(Serialize, Deserialize)]

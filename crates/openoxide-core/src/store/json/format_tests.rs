@@ -11,7 +11,7 @@ use openoxide_sandbox::SandboxMode;
 
 use super::*;
 use crate::store::{FileRecord, Overrides};
-use crate::{ApprovalPolicy, Denial, DenialReason, RememberedApproval, TurnStatus};
+use crate::{ApprovalPolicy, Denial, DenialReason, RememberedApproval, TurnStatus, Widening};
 
 const THREAD: &str = "01a1fc7a-8d1f-75f7-89b7-18c906dd0c5b";
 const OTHER: &str = "01a1fc7a-8d1f-75f7-89b7-18c906dd0c5c";
@@ -120,10 +120,18 @@ fn lines() -> Vec<(RolloutItem, String)> {
     let remembered = vec![
         RememberedApproval::Command { argv: vec!["ls".into(), "-l".into()], cwd: odd_path(), leaves_sandbox: true },
         RememberedApproval::Patches { leaves_sandbox: false },
+        RememberedApproval::Files { files: vec!["/etc/motd".into()] },
+        RememberedApproval::Prefix { prefix: vec!["npm".into(), "ci".into()], widening: Widening::Network },
+        RememberedApproval::Prefix { prefix: vec!["make".into()], widening: Widening::Directory("/x".into()) },
+        RememberedApproval::Prefix { prefix: vec!["git".into()], widening: Widening::Git },
     ];
-    const REMEMBERED: [&str; 2] = [
+    const REMEMBERED: [&str; 6] = [
         r#"{"what":"command","argv":["ls","-l"],"cwd":"\"/w/\\377 \\\"a\\\"\\n\"","leaves_sandbox":true}"#,
         r#"{"what":"patches","leaves_sandbox":false}"#,
+        r#"{"what":"files","files":["/etc/motd"]}"#,
+        r#"{"what":"prefix","prefix":["npm","ci"],"widening":"network"}"#,
+        r#"{"what":"prefix","prefix":["make"],"widening":{"directory":"/x"}}"#,
+        r#"{"what":"prefix","prefix":["git"],"widening":"git"}"#,
     ];
     const CONTEXT: &str = r#"{"turn_id":"01a1fc7a-8d20-7000-8000-000000000001","cwd":"/w/é","directory":"8:1","model":"m","sandbox":"workspace-write","approval_policy":"on-request"}"#;
     const ENDED: &str = r#"{"type":"turn_ended","turn_id":"01a1fc7a-8d20-7000-8000-000000000001","status":"completed","content":"done","files_changed":["a","\"/w/\\377 \\\"a\\\"\\n\""],"diff":"-a\n+b\n","usage":{"inputTokens":1,"cachedInputTokens":2,"outputTokens":3,"reasoningOutputTokens":4},"duration_ms":7,"denials":[]}"#;

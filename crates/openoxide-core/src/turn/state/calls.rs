@@ -36,7 +36,7 @@ impl TurnState {
             }
             Prepared::Ready { item, question, exclusive } => {
                 let slot = &mut self.calls[index];
-                let settled = question.as_ref().is_none_or(|question| slot.approved.as_ref() == Some(&question.action));
+                let settled = question.as_ref().is_none_or(|question| slot.approved.as_ref() == Some(question));
                 let judged = question.map(|question| self.rules.judge(question));
                 let decision = judged.as_ref().filter(|_| !settled).map(|judged| judged.verdict.decision);
                 (slot.item, slot.question, slot.exclusive, slot.fresh) = (Some(item), judged, exclusive, fresh);
@@ -86,7 +86,7 @@ impl TurnState {
     pub(super) fn handle_decision(&mut self, index: CallIndex, decision: Decision, by: Decider, actions: &mut Actions) {
         let slot = &mut self.calls[index];
         let (Stage::Asked, Some(Judged { question, .. })) = (slot.stage, &slot.question) else { return };
-        let action = question.action.clone();
+        let (action, approved) = (question.action.clone(), question.clone());
         match decision {
             Decision::Approve | Decision::ApproveForThread => {
                 if decision == Decision::ApproveForThread {
@@ -94,7 +94,7 @@ impl TurnState {
                     actions.extend(approvals::for_thread(question).map(Action::Remember));
                 }
                 let was_stopped = slot.stopped.is_some();
-                (slot.stage, slot.approved) = (Stage::Ready, Some(action));
+                (slot.stage, slot.approved) = (Stage::Ready, Some(approved));
                 if was_stopped {
                     self.release(index, actions);
                 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use openoxide_llm::{HistoryItem, ItemKind, Usage};
 
 use super::super::step::{Action, CallIndex};
-use crate::rules::approvals::{Judged, Remembered, Rules};
+use crate::rules::approvals::{Judged, Question, Remembered, Rules};
 use crate::tools::{CallOutcome, ToolCall};
-use crate::{ApprovalAction, Denial, Event, Interruption, TurnId, TurnItem, TurnItemKind, TurnStatus};
+use crate::{Denial, Event, Interruption, TurnId, TurnItem, TurnItemKind, TurnStatus};
 
 /// One call of the present response.
 pub(super) struct Slot {
@@ -20,7 +20,7 @@ pub(super) struct Slot {
     /// The item's id once it runs.
     pub(super) running_item: Option<u64>,
     pub(super) question: Option<Judged>,
-    pub(super) approved: Option<ApprovalAction>,
+    pub(super) approved: Option<Question>,
     /// What the call came to within the sandbox, while it is asked whether to do it again without.
     pub(super) stopped: Option<CallOutcome>,
 }

@@ -6,6 +6,10 @@
 //! names in a workspace are empty directories, which git does not list as links are. Bubblewrap cannot mount on links:
 //! there all are directories, and none stands for a `.git` that lies in a repository.
 //!
+//! A repository's own directory, which a command of git may write, has other names that must not be made
+//! ([`HELD`]): what stands for one is what changes nothing for git. What such a command leaves there is swept (`sweep.rs`),
+//! for which the ledger says what was there before.
+//!
 //! A ledger for each directory, beneath the home of OpenOxide, names the directories that were made; it is written before
 //! they are. It names links only where the directory could not be locked.
 //! Commands that rely on them hold a shared lock on it. The last one out gets the lock alone and removes them, also those
@@ -16,7 +20,7 @@
 use std::ffi::{CStr, OsStr};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -26,9 +30,11 @@ use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, flock, openat,
 use rustix::io::Errno;
 
 use super::super::failure::{Failure, errno_of};
+use super::sweep::{Before, sweep};
 use super::view::at;
 use crate::link::Request;
 use crate::policy::PROTECTED_NAMES;
+use crate::writable_git::{HELD, Missing};
 use crate::{WritableRoot, repository};
 
 /// Where a link leads that stands for nothing. Nobody can make a name in `/proc`.
@@ -44,7 +50,12 @@ const LOCK_PAUSE: Duration = Duration::from_millis(1);
 pub(super) enum Kind {
     Link,
     Directory,
+    /// With this in it.
+    File(&'static str),
 }
+
+/// Begins what the ledger of a git directory says of the time before the command. Paths begin with a slash.
+const BEGUN: &[u8] = b"B";
 
 /// What one command relies on.
 pub(in crate::supervisor) struct Placeholders {
@@ -55,6 +66,7 @@ pub(in crate::supervisor) struct Placeholders {
 /// The names of one directory.
 struct Kept {
     path: PathBuf,
+    is_git: bool,
     directory: OwnedFd,
     ledger: File,
     /// The same directory, locked as the ledger is, for whoever has another ledger; none where it cannot be.
@@ -104,21 +116,22 @@ impl Placeholders {
             );
             Failure::confine(what, errno_of(&error))
         })?;
-        flock(&ledger, FlockOperation::LockShared).map_err(at("locking the ledger of", &root.path))?;
-        let shared = lock_shared(directory);
-        let directory = directory.try_clone_to_owned().map_err(|error| Failure::confine("", errno_of(&error)))?;
-        self.kept.push(Kept { path: root.path.clone(), directory, ledger, shared });
+        let opened = directory.try_clone_to_owned().map_err(|error| Failure::confine("", errno_of(&error)))?;
+        let mut kept = Kept { path: root.path.clone(), is_git: root.is_git, directory: opened, ledger, shared: None };
+        if root.is_git && flock(&kept.ledger, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            // Of a supervisor that was killed. Nobody else is at work here.
+            kept.sweep();
+            kept.clear().map_err(|error| at("clearing the ledger of", &root.path)(errno_of(&error)))?;
+        }
+        flock(&kept.ledger, FlockOperation::LockShared).map_err(at("locking the ledger of", &root.path))?;
+        kept.shared = lock_shared(directory);
+        self.kept.push(kept);
         let kept = self.kept.last_mut().expect("one was just added");
-        let wanted = PROTECTED_NAMES.into_iter().filter_map(|name| {
-            let is_git = name == ".git";
-            match kind {
-                // Other programs would take the directory for the root of the repository.
-                Kind::Directory if is_git && repository::lies_in_repository(&root.path) => None,
-                Kind::Link if is_git || !root.is_workspace => Some((name, Kind::Link)),
-                Kind::Link | Kind::Directory => Some((name, Kind::Directory)),
-            }
-        });
-        let wanted: Vec<_> = wanted.map(|(name, kind)| (name, kind, kept.has(name))).collect();
+        if root.is_git {
+            kept.note_before().map_err(|error| at("looking through", &root.path)(errno_of(&error)))?;
+        }
+        let wanted = wanted(root, kind);
+        let wanted: Vec<_> = wanted.into_iter().map(|(name, kind)| (name, kind, kept.has(name))).collect();
         kept.note(&wanted).map_err(at("keeping count of protected names in", &root.path))?;
         for (name, kind, is_there) in wanted {
             match if is_there { Ok(()) } else { kept.make(name, kind) } {
@@ -134,6 +147,7 @@ impl Placeholders {
     /// Takes them away, unless another command relies on them.
     pub(in crate::supervisor) fn remove(self) {
         for mut kept in self.kept {
+            kept.sweep();
             let alone = FlockOperation::NonBlockingLockExclusive;
             let is_last = flock(&kept.ledger, alone).is_ok()
                 && kept.shared.as_ref().is_none_or(|directory| flock(directory, alone).is_ok());
@@ -141,7 +155,7 @@ impl Placeholders {
                 // What is left is taken away after the next command.
                 let _ = kept.clear();
             }
-            if is_last && kept.shared.is_some() {
+            if is_last && kept.shared.is_some() && !kept.is_git {
                 // And those of whoever was not the last and has another ledger. A link says of itself what it is.
                 PROTECTED_NAMES.iter().for_each(|name| kept.remove_link(OsStr::new(name)));
             }
@@ -149,14 +163,68 @@ impl Placeholders {
     }
 }
 
+/// The names that must be there in a directory, and what stands for each that is not.
+fn wanted(root: &WritableRoot, kind: Kind) -> Vec<(&'static str, Kind)> {
+    if root.is_git {
+        let kind = |missing| match missing {
+            Missing::Directory => Kind::Directory,
+            Missing::File(text) => Kind::File(text),
+        };
+        let is_apt = |name: &str| Path::new(name).parent().is_some_and(|parent| root.path.join(parent).is_dir());
+        return HELD
+            .into_iter()
+            .filter(|(name, _)| is_apt(name))
+            .map(|(name, missing)| (name, kind(missing)))
+            .collect();
+    }
+    let wanted = PROTECTED_NAMES.into_iter().filter_map(|name| {
+        let is_git = name == ".git";
+        match kind {
+            // Other programs would take the directory for the root of the repository.
+            Kind::Directory if is_git && repository::lies_in_repository(&root.path) => None,
+            Kind::Link if is_git || !root.is_workspace => Some((name, Kind::Link)),
+            Kind::Link | Kind::Directory | Kind::File(_) => Some((name, Kind::Directory)),
+        }
+    });
+    wanted.collect()
+}
+
 impl Kept {
+    /// What the ledger says.
+    fn lines(&self) -> std::io::Result<Vec<Vec<u8>>> {
+        let mut text = Vec::new();
+        let mut ledger = &self.ledger;
+        ledger.rewind()?;
+        ledger.read_to_end(&mut text)?;
+        Ok(text.split(|byte| *byte == 0).filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect())
+    }
+
+    /// Writes down what a git directory holds before the command, unless the first of those that run has.
+    fn note_before(&mut self) -> std::io::Result<()> {
+        if self.lines()?.iter().any(|line| line == BEGUN) {
+            return Ok(());
+        }
+        let before = Before::look(self.directory.as_fd());
+        let lines = std::iter::once(BEGUN).chain(before.lines());
+        self.ledger.write_all(&lines.flat_map(|line| [line, &[0]].concat()).collect::<Vec<u8>>())
+    }
+
+    /// Takes away what a command has left in a git directory and must not.
+    fn sweep(&self) {
+        let Some(lines) = self.lines().ok().filter(|lines| self.is_git && lines.iter().any(|line| line == BEGUN))
+        else {
+            return;
+        };
+        sweep(self.directory.as_fd(), &Before::of(lines.iter().map(Vec::as_slice)));
+    }
+
     fn has(&self, name: &str) -> bool {
         statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
     /// Writes down what is about to be made. A link says of itself what it is, to whoever has the lock of the directory.
     fn note(&mut self, wanted: &[(&str, Kind, bool)]) -> Result<(), Errno> {
-        let is_noted = |kind| kind == Kind::Directory || self.shared.is_none();
+        let is_noted = |kind| kind != Kind::Link || self.shared.is_none();
         let mut lines = Vec::new();
         for (name, _, _) in wanted.iter().filter(|(_, kind, is_there)| !is_there && is_noted(*kind)) {
             lines.extend_from_slice(self.path.join(name).as_os_str().as_bytes());
@@ -172,6 +240,7 @@ impl Kept {
         let made = match kind {
             Kind::Link => rustix::fs::symlinkat(NOWHERE, &self.directory, name),
             Kind::Directory => rustix::fs::mkdirat(&self.directory, name, Mode::from_raw_mode(0o755)),
+            Kind::File(text) => self.make_file(name, text),
         };
         match made {
             // Another command was quicker.
@@ -180,18 +249,34 @@ impl Kept {
         }
     }
 
+    /// Makes a file that has its text from the first moment, because other programs read it.
+    fn make_file(&self, name: &str, text: &str) -> Result<(), Errno> {
+        let mode = Mode::from_raw_mode(0o644);
+        let write = |file: OwnedFd| File::from(file).write_all(text.as_bytes()).map_err(|error| errno_of(&error));
+        match openat(&self.directory, c".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, mode) {
+            Ok(file) => {
+                write(file.try_clone().map_err(|error| errno_of(&error))?)?;
+                let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+                rustix::fs::linkat(rustix::fs::CWD, path, &self.directory, name, AtFlags::SYMLINK_FOLLOW)
+            }
+            // A file system without nameless files.
+            Err(_) => {
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                write(openat(&self.directory, name, flags, mode)?)
+            }
+        }
+    }
+
     fn clear(&mut self) -> std::io::Result<()> {
-        let mut text = Vec::new();
-        self.ledger.rewind()?;
-        self.ledger.read_to_end(&mut text)?;
-        if text.is_empty() {
+        let lines = self.lines()?;
+        if lines.is_empty() {
             return Ok(());
         }
-        for path in text.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
-            let path = PathBuf::from(std::ffi::OsString::from_vec(path.to_vec()));
+        for path in lines.into_iter().filter(|line| line.starts_with(b"/")) {
+            let path = PathBuf::from(std::ffi::OsString::from_vec(path));
             // Two directories may share a ledger, if hardly ever; each clears its own.
-            if let Some(name) = path.file_name().filter(|_| path.parent() == Some(&self.path)) {
-                self.remove(name);
+            if let Ok(name) = path.strip_prefix(&self.path) {
+                self.remove(name.as_os_str());
             }
         }
         self.ledger.set_len(0)
@@ -204,7 +289,24 @@ impl Kept {
             Ok(FileType::Symlink) => self.remove_link(name),
             // It fails for one that is not empty.
             Ok(FileType::Directory) => drop(unlinkat(&self.directory, name, AtFlags::REMOVEDIR)),
+            Ok(FileType::RegularFile) if self.is_git => self.remove_file(name),
             _ => {}
+        }
+    }
+
+    /// Removes a file that says what it was made with.
+    fn remove_file(&self, name: &OsStr) {
+        let made = HELD.into_iter().find_map(|(held, missing)| match missing {
+            Missing::File(text) if name == held => Some(text),
+            _ => None,
+        });
+        let Some(made) = made else { return };
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut text = Vec::new();
+        let opened = openat(&self.directory, name, flags, Mode::empty());
+        let read = opened.map(|file| File::from(file).take(made.len() as u64 + 1).read_to_end(&mut text));
+        if matches!(read, Ok(Ok(_))) && text == made.as_bytes() {
+            let _ = unlinkat(&self.directory, name, AtFlags::empty());
         }
     }
 
@@ -276,7 +378,7 @@ mod tests {
 
     impl House {
         fn try_make(&self, is_workspace: bool, kind: Kind, ledgers: Option<&Path>) -> Result<Placeholders, Failure> {
-            let root = WritableRoot { path: self.workspace.clone(), is_workspace, id: None };
+            let root = WritableRoot { path: self.workspace.clone(), is_workspace, is_git: false, id: None };
             let directory = File::open(&self.workspace).unwrap();
             let mut placeholders = Placeholders { kept: Vec::new(), relied_on: Vec::new() };
             placeholders.make_in(&root, directory.as_fd(), ledgers, kind)?;

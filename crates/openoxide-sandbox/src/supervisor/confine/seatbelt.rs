@@ -135,7 +135,7 @@ mod tests {
             writable: [("/private/tmp", false), (workspace, true)]
                 .into_iter()
                 .filter(|_| is_writable)
-                .map(|(path, is_workspace)| WritableRoot { path: path.into(), is_workspace, id: None })
+                .map(|(path, is_workspace)| WritableRoot { path: path.into(), is_workspace, is_git: false, id: None })
                 .collect(),
             hidden: vec!["/Users/ada/.openoxide".into(), "/Users/ada/.ssh".into()],
             ..Confinement::new(mode)

@@ -3,6 +3,7 @@
 
 pub mod attempts;
 pub mod everyday;
+pub mod git;
 pub mod holes;
 pub mod kernel;
 pub mod leftovers;

@@ -81,6 +81,35 @@ pub fn settings_that_are_there_are_not_written(house: &House) {
     house.allows(FULL_ACCESS, &attempts);
 }
 
+pub fn what_editors_and_agents_obey_is_not_written_where_it_exists(house: &House) {
+    house
+        .host("cd $base/ws; mkdir -p .vscode a/.claude real; echo x > .vscode/tasks.json; echo x > .envrc; echo x > a/.claude/s; ln -s real .idea; echo x > AGENTS.md; mkdir -p .github/workflows")
+        .success();
+    let attempts = [
+        ("change", "echo evil > .vscode/tasks.json"),
+        ("add", "echo evil > .vscode/launch.json"),
+        ("a file", "echo evil >> .envrc"),
+        ("rename a file over", "echo evil > new && try rename new .envrc"),
+        ("rename away", "try rename .vscode away"),
+        ("exchange", "mkdir -p evil && try exchange evil .vscode"),
+        ("remove", "rm .envrc"),
+        ("further down", "echo evil > a/.claude/s"),
+        ("rename what it lies in", "try rename a b"),
+        ("what a link leads to", "echo evil > real/x"),
+    ];
+    house.refuses(WORKSPACE_WRITE, &attempts);
+    // What is missing is not kept free, and the rest is the agent's work.
+    let script =
+        "ls -A; mkdir .zed .cursor && echo x > .mcp.json && echo x >> AGENTS.md && echo x > .github/workflows/ci.yml";
+    let text = house.run(WORKSPACE_WRITE, script).success();
+    assert!(!text.contains(".zed") && !text.contains(".mcp.json"), "{text}");
+    // And from then on it is not written either.
+    house.refuses(
+        WORKSPACE_WRITE,
+        &[("change what was made", "echo x > .zed/x"), ("a file that was made", "rm .mcp.json")],
+    );
+}
+
 pub fn a_pointer_file_and_what_it_points_to_are_not_written(house: &House) {
     let build = "cd $base && mkdir -p linked/store/worktrees/w linked/store/hooks && cd linked
         echo 'ref: x' > store/HEAD; echo 'ref: x' > store/worktrees/w/HEAD
