@@ -20,8 +20,11 @@ pub enum FileOp {
         line: usize,
         /// Where.
         path: PathBuf,
-        /// Its content: every line ended by a line feed; empty when the operation has no lines.
+        /// Its content: every line ended by a line feed, unless the patch says otherwise; empty when the operation has no
+        /// lines.
         content: String,
+        /// Whether a text file that stands there is rewritten, as patches mean it. If not, the place must be free.
+        replaces: bool,
         /// Its permissions; the usual ones for a new file where none are named, which patches cannot do.
         mode: Option<u32>,
     },
@@ -40,7 +43,7 @@ pub enum FileOp {
         path: PathBuf,
         /// Its new path.
         move_to: Option<PathBuf>,
-        /// The changes, in file order; empty only for a pure move.
+        /// The changes, as a rule in file order; empty only for a pure move.
         chunks: Vec<Chunk>,
     },
 }
@@ -88,6 +91,12 @@ pub struct Chunk {
     /// How many of the last `lines` were wholly empty in the patch, without even the leading space. They are context if
     /// the file has them, and mere spacing between the patch's parts if not.
     pub blank_tail: usize,
+    /// The same for the first of them.
+    pub blank_head: usize,
+    /// Whether the patch ended with this chunk and without its end marker: it may have been cut off.
+    pub open_end: bool,
+    /// Whether the file is to end with a line feed, where the patch says so (`\ No newline at end of file`).
+    pub final_newline: Option<bool>,
 }
 
 /// One line of a chunk, without its tag and line ending.
@@ -97,6 +106,8 @@ pub struct ChunkLine {
     pub tag: LineTag,
     /// Its text.
     pub text: String,
+    /// Whether it stood there without any tag.
+    pub bare: bool,
 }
 
 /// What happens to a chunk's line.
