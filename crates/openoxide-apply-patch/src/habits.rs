@@ -28,10 +28,13 @@ pub(crate) struct Habits<'a> {
     marks: HashMap<char, BTreeSet<char>>,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+/// What the patch puts at the ends of lines.
+#[derive(Clone, PartialEq)]
 enum Padding {
-    Never,
-    Always,
+    Nothing,
+    /// The same white space at every end.
+    Always(String),
+    /// White space at some.
     Sometimes,
 }
 
@@ -66,13 +69,13 @@ impl<'a> Habits<'a> {
         if added.is_empty() {
             return Ok(added);
         }
-        if self.pads_ends != Padding::Never && added.iter().any(|line| line.trim_end() != line) {
-            if self.pads_ends == Padding::Sometimes {
+        if let Some(pad) = self.padding_of(&added) {
+            let Some(pad) = pad else {
                 let message = "some of its lines end in white space that the file does not have there, others do not; send \
                                the added lines without white space at their ends";
                 return Err(unclear(message.into()));
-            }
-            added.iter_mut().for_each(|line| line.truncate(line.trim_end().len()));
+            };
+            added.iter_mut().for_each(|line| line.truncate(line.len() - pad.len()));
         }
         let pairs: Vec<(&str, &str)> = shown(document, placement).collect();
         let own: Vec<&str> = added.iter().map(String::as_str).collect();
@@ -84,7 +87,8 @@ impl<'a> Habits<'a> {
                 && indent::indentation(patch) != indent::indentation(file)
         });
         if placement.untagged {
-            if !fits_untagged(&pairs, &own) {
+            let is_certain = placement.lines.iter().any(|line| line.bare && !line.text.trim().is_empty());
+            if !is_certain && !fits_untagged(&pairs, &own) {
                 return Err(unclear(format!(
                     "its kept lines stand one column to the left of those at line {line}, as if they had lost their tag; \
                      begin each with a space before its own text"
@@ -117,6 +121,19 @@ impl<'a> Habits<'a> {
         })
     }
 
+    /// What is to be cut from the end of every added line, where something is; none within where that is unclear.
+    fn padding_of(&self, added: &[String]) -> Option<Option<&str>> {
+        let spaced = added.iter().any(|line| line.trim_end() != line);
+        match &self.pads_ends {
+            Padding::Nothing => None,
+            Padding::Always(pad) => {
+                let padded = added.iter().filter(|line| line.ends_with(pad.as_str())).count();
+                if padded == added.len() { Some(Some(pad)) } else { (padded > 0).then_some(None) }
+            }
+            Padding::Sometimes => spaced.then_some(None),
+        }
+    }
+
     /// An added line with the file's punctuation: that of the removed line it goes back to, as far as the two are equal,
     /// else what the rest of the patch shows. The character that is unclear otherwise.
     fn punctuate(&self, document: &Document<'_>, line: &str, removed: &[(&str, &str)]) -> Result<String, char> {
@@ -127,8 +144,10 @@ impl<'a> Habits<'a> {
             settled = found;
         }
         let typographic = |c: char| plain(c) != c;
-        let undone = self.marks.iter().any(|(own, there)| typographic(*own) && there.iter().any(|there| there != own));
-        let meant = self.marks.iter().any(|(own, there)| typographic(*own) && there.contains(own));
+        // Marks of the same kind: all dashes, all double quotes.
+        let alike = |c: char| self.marks.iter().filter(move |(own, _)| typographic(**own) && plain(**own) == plain(c));
+        let undone = |c: char| alike(c).any(|(own, there)| there.iter().any(|there| there != own));
+        let meant = |c: char| alike(c).any(|(own, there)| there.contains(own));
         let mut text = String::with_capacity(line.len());
         for (c, settled) in chars.into_iter().zip(settled) {
             let seen = self.marks.get(&c);
@@ -137,8 +156,8 @@ impl<'a> Habits<'a> {
                 (None, _) if !is_mark(c) => c,
                 (None, Some(there)) if there.len() == 1 && typographic(c) => *there.first().unwrap_or(&c),
                 (None, Some(there)) if there.contains(&c) && !typographic(c) => c,
-                (None, None) if !typographic(c) || !undone => c,
-                (None, None) if !meant && !document.holds(c) => plain(c),
+                (None, None) if !typographic(c) || !undone(c) => c,
+                (None, None) if !meant(c) && !document.holds(c) => plain(c),
                 (None, _) => return Err(c),
             });
         }
@@ -154,13 +173,15 @@ fn shown<'a>(document: &Document<'a>, placement: &'a Placement<'_>) -> impl Iter
 }
 
 fn padding(pairs: &[(&str, &str)]) -> Padding {
-    let end = |line: &str| line.len() - line.trim_end().len();
-    let padded = pairs.iter().filter(|(patch, file)| end(patch) > 0 && end(file) == 0).count();
-    let kept = pairs.iter().any(|(patch, file)| end(patch) > 0 && end(file) > 0);
-    match (padded, kept) {
-        (0, _) => Padding::Never,
-        (_, true) => Padding::Sometimes,
-        (_, false) => Padding::Always,
+    // A blank line that is padded may be one that is indented.
+    let texts = pairs.iter().filter(|(_, file)| !file.trim().is_empty());
+    let ends = texts.map(|(patch, file)| (&patch[patch.trim_end().len()..], &file[file.trim_end().len()..]));
+    let pads: BTreeSet<Option<&str>> = ends.map(|(patch, file)| patch.strip_prefix(file)).collect();
+    let padded = pads.iter().flatten().find(|pad| !pad.is_empty());
+    match padded {
+        None => Padding::Nothing,
+        Some(pad) if pads.len() == 1 => Padding::Always((*pad).to_owned()),
+        Some(_) => Padding::Sometimes,
     }
 }
 

@@ -245,21 +245,19 @@ impl Matcher<'_, '_> {
     }
 }
 
-/// The chunk's lines with and without blank ones at its ends that may be mere spacing.
+/// The chunk's lines without blank ones at its ends that may be mere spacing: what they would add to its place is not
+/// certain. Where the end of the file bounds the chunk they are tried as lines first.
 fn shapes(chunk: &Chunk) -> Vec<&[ChunkLine]> {
     let blank = |line: &&ChunkLine| line.tag == LineTag::Context && line.text.is_empty();
     let lines = &chunk.lines[..];
     // Before the end of the file an explicit blank line may be the model's picture of the final newline.
     let tail = if chunk.end_of_file { lines.iter().rev().take_while(blank).count() } else { chunk.blank_tail };
     let head = chunk.blank_head.min(lines.len() - tail);
-    let mut shapes = vec![lines];
-    for (head, tail) in [(0, tail), (head, 0), (head, tail)] {
-        let shape = &lines[head..lines.len() - tail];
-        if shapes.iter().all(|other| other.len() != shape.len() || other.as_ptr() != shape.as_ptr()) {
-            shapes.push(shape);
-        }
+    let cut = &lines[head..lines.len() - tail];
+    if pattern(cut).is_empty() && !pattern(lines).is_empty() && chunk.contexts.is_empty() && !chunk.end_of_file {
+        return vec![lines];
     }
-    shapes
+    if chunk.end_of_file && head + tail > 0 { vec![lines, &lines[head..], cut] } else { vec![cut] }
 }
 
 /// The ways to read lines, strictest first, each with the tiers in which it is compared. A kept line may have lost its

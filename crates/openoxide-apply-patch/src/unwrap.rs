@@ -80,15 +80,21 @@ fn take_off_fence(lines: &mut Vec<Cow<'_, str>>) -> bool {
     if before.iter().any(|line| may_be_command(line)) {
         return false;
     }
-    let fence = before.iter().rev().find(|line| !line.trim().is_empty()).and_then(|line| fence_of(line));
+    let opening = before.iter().rev().find(|line| !line.trim().is_empty());
+    let fence = opening.and_then(|line| Some((margin_of(line).to_owned(), fence_of(line)?.to_owned())));
     let end = lines.iter().rposition(|line| header(line) == Some(Header::End));
     let after = end.map_or(start + 1, |end| end + 1);
-    let closing = |line: &Cow<'_, str>| fence_of(line).is_some_and(|fence| line.trim() == fence);
+    // A line of the patch itself stands behind a tag, and so not where the fence was opened.
+    let margin = fence.as_ref().map_or("", |(margin, _)| margin);
+    let closing = |line: &Cow<'_, str>| {
+        let is_fence = fence_of(line).is_some_and(|found| line.trim() == found);
+        is_fence && margin_of(line) == margin && (end.is_some() || fence.is_some())
+    };
     let is_closed = match lines[after..].iter().position(closing) {
         // Inside a patch for a Markdown file such a line has a tag; a patch without an end marker ends at the last.
         Some(first) => {
             let last = lines.iter().rposition(closing).unwrap_or(after + first);
-            lines.truncate(if end.is_some() || fence.is_none() { after + first } else { last });
+            lines.truncate(if end.is_some() { after + first } else { last });
             true
         }
         None => false,
@@ -106,6 +112,10 @@ fn take_off_fence(lines: &mut Vec<Cow<'_, str>>) -> bool {
     }
     lines.drain(..start);
     is_closed
+}
+
+fn margin_of(line: &str) -> &str {
+    &line[..line.len() - line.trim_start().len()]
 }
 
 /// The fence that a line is, without its language.
@@ -222,6 +232,9 @@ mod tests {
         let patch = "*** Begin Patch\n*** Update File: a.md\n@@\n ```\n-x\n+y\n ```\n*** End Patch";
         assert_eq!(text(patch), patch);
         assert_eq!(text(&format!("````\n{patch}\n````")), patch);
+        let open = patch.replace("\n*** End Patch", "");
+        assert_eq!(text(&open), open);
+        assert_eq!(text(&format!("```\n{open}\n```\n")), open);
     }
 
     #[test]

@@ -63,7 +63,6 @@ fn updates_give_exactly_this() {
         ("inserted lines follow a missing prefix", "    a\n      b\n", "@@\n a\n-  b\n+    c", "    a\n        c\n"),
         ("chunks in another order", "a\nb\nc\n", "@@\n-c\n@@\n-a", "b\n"),
         ("equal chunks for as many places", "x\na\nx\n", "@@\n-x\n+y\n@@\n-x\n+y", "y\na\ny\n"),
-        ("the next chunk bounds the one before", "x\na\nx\n", "@@\n-x\n+y\n@@\n-a\n+b", "y\nb\nx\n"),
         ("one of equal lines goes, whichever", "a\n\n\nb\n", "@@\n-\n", "a\n\nb\n"),
         ("chunks that share context", "a\nb\nc\n", "@@\n-a\n+A\n b\n@@\n b\n-c\n+C", "A\nb\nC\n"),
         ("a chunk said twice", "a\nb\n", "@@\n-a\n+A\n@@\n-a\n+A", "A\nb\n"),

@@ -1,6 +1,6 @@
 //! The ways in which models write one and the same change.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use crate::{
     case::{Case, Hunk, Tag, lines},
@@ -167,8 +167,9 @@ pub(crate) const SPELLINGS: &[Spelling] = &[
     ("damaged: a kept line is left out", |case| {
         let mut spelled = plain(case, 3);
         let hunk = &mut spelled.hunks[0];
-        let at = hunk.lines.iter().position(|(tag, line)| *tag == Tag::Keep && line.trim().len() > 3)?;
-        (at > 0 && at + 1 < hunk.lines.len()).then_some(())?;
+        let shown: Vec<usize> = (0..hunk.lines.len()).filter(|at| hunk.lines[*at].0 != Tag::Add).collect();
+        let inner = shown.get(1..shown.len() - 1)?;
+        let at = *inner.iter().find(|at| hunk.lines[**at].0 == Tag::Keep && hunk.lines[**at].1.trim().len() > 3)?;
         hunk.lines.remove(at);
         spelled.text = spell(&case.path, &spelled.hunks);
         spelled.is_damaged = true;
@@ -178,7 +179,9 @@ pub(crate) const SPELLINGS: &[Spelling] = &[
         let mut spelled = plain(case, 3);
         let hunk = spelled.hunks.last()?;
         let first = hunk.lines.iter().position(|(tag, _)| *tag != Tag::Keep)?;
-        (first > 0).then_some(())?;
+        let size = hunk.lines.iter().filter(|(tag, _)| *tag != Tag::Add).count();
+        // At the end of the file nothing tells a patch that was cut off from a shorter one.
+        (first > 0 && hunk.start + size < lines(&case.old).len()).then_some(())?;
         let rest: usize = hunk.lines[first + 1..].iter().map(|(_, line)| line.len() + 2).sum();
         let end = spelled.text.len() - "*** End Patch".len() - rest;
         spelled.text.truncate(end);
@@ -329,8 +332,13 @@ fn retabbed(case: &Case) -> Option<Spelled> {
         let depth = (line.len() - text.len()) / own.len();
         format!("{}{text}", unit.repeat(depth))
     });
+    let shows = spelled.hunks.iter().all(|hunk| {
+        let starts = |(_, line): &&(Tag, String)| line.starts_with(own);
+        let added = hunk.lines.iter().filter(|(tag, _)| *tag == Tag::Add).any(|line| starts(&line));
+        !added || hunk.lines.iter().filter(|(tag, _)| *tag != Tag::Add).any(|line| starts(&line))
+    });
     let mixes = |text: &str| text.lines().any(|line| line.starts_with(' ') && tabs || line.starts_with('\t') && !tabs);
-    (!mixes(&case.old) && !mixes(&case.new)).then_some(spelled)
+    (shows && !mixes(&case.old) && !mixes(&case.new)).then_some(spelled)
 }
 
 /// Hunks of which each shows eight lines around it, whether they belong to the next as well or not.
@@ -404,6 +412,16 @@ fn typographic(case: &Case, all: bool) -> Option<Spelled> {
         };
         line.trim().chars().map(plain).collect::<String>()
     };
+    let marks = |added: bool| -> BTreeSet<char> {
+        let hunks = case.hunks(3);
+        let lines = hunks.iter().flat_map(|hunk| &hunk.lines).filter(|(tag, _)| (*tag == Tag::Add) == added);
+        let text: String = lines.map(|(_, line)| curl(line)).collect();
+        text.chars().filter(|c| "\u{201c}\u{201d}\u{2019}".contains(*c)).collect()
+    };
+    // What added lines alone have is as it is written.
+    if all && !marks(true).is_subset(&marks(false)) {
+        return None;
+    }
     let spelled = slipped(case, 3, key, |tag, line| if all || tag == Tag::Keep { curl(line) } else { line.to_owned() });
     (spelled.text.contains(['\u{201c}', '\u{2019}']) && !case.old.contains(['\u{201c}', '\u{2019}'])).then_some(spelled)
 }
