@@ -155,6 +155,14 @@ pub enum PatchError {
         /// What differs between the patch and the file, where, and what to do.
         message: String,
     },
+    /// An edit has no place, or more than one.
+    #[error("the edit does not fit {}: {message}", quote_path(path))]
+    Edit {
+        /// The path as shown to the model.
+        path: PathBuf,
+        /// How many places there are and where, and what to do.
+        message: String,
+    },
     /// A patch without an end marker seems to stop in the middle of a change.
     #[error(
         "the patch has no `*** End Patch` and may be cut off: its last chunk, at patch line {line} for {}, shows no line \
@@ -227,6 +235,7 @@ impl PatchError {
             | Self::Ambiguous { .. }
             | Self::Unclear { .. }
             | Self::CutOff { .. }
+            | Self::Edit { .. }
             | Self::NoAnchor { .. }
             | Self::NoChange { .. } => ErrorKind::Input,
             Self::Refused { .. } | Self::TooLarge { .. } => ErrorKind::Denied,
@@ -250,7 +259,7 @@ fn io_kind(error: &std::io::Error) -> ErrorKind {
 }
 
 /// Writes line numbers as `3, 9 and 12`; a long list is cut and says so.
-fn list(places: &[usize]) -> String {
+pub(crate) fn list(places: &[usize]) -> String {
     const SHOWN: usize = 8;
     let mut parts: Vec<String> = places.iter().take(SHOWN).map(ToString::to_string).collect();
     if places.len() > SHOWN {

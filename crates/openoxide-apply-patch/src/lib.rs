@@ -17,6 +17,7 @@
 
 mod anchors;
 mod diff;
+mod edit;
 mod error;
 mod find;
 mod grammar;

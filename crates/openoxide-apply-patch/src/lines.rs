@@ -92,6 +92,11 @@ impl<'a> Document<'a> {
         format!("{bom}{body}")
     }
 
+    /// Whether most lines end in a carriage return and a line feed.
+    pub(crate) fn ends_in_crlf(&self) -> bool {
+        self.dominant == "\r\n"
+    }
+
     /// The text of a line.
     pub(crate) fn text(&self, index: usize) -> &'a str {
         self.lines[index].text

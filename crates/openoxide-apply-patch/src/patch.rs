@@ -35,6 +35,19 @@ pub enum FileOp {
         /// Which.
         path: PathBuf,
     },
+    /// Changes one text of a file into another; no patch says it like this, tools with arguments do.
+    Edit {
+        /// 1-based place among the operations, for messages.
+        line: usize,
+        /// Which file. It is created where it does not exist and `old` is empty.
+        path: PathBuf,
+        /// The text to be changed.
+        old: String,
+        /// What it becomes.
+        new: String,
+        /// Whether every place is changed, where there is more than one.
+        all: bool,
+    },
     /// Changes a file, moves it, or both.
     Update {
         /// 1-based patch line of the header.
@@ -52,7 +65,7 @@ impl FileOp {
     /// Puts other paths in the place of those that it names.
     pub fn map_paths(&mut self, map: impl Fn(&Path) -> PathBuf) {
         match self {
-            Self::Add { path, .. } | Self::Delete { path, .. } => *path = map(path),
+            Self::Add { path, .. } | Self::Delete { path, .. } | Self::Edit { path, .. } => *path = map(path),
             Self::Update { path, move_to, .. } => {
                 *path = map(path);
                 *move_to = move_to.as_deref().map(map);
@@ -64,7 +77,10 @@ impl FileOp {
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
-            Self::Add { path, .. } | Self::Delete { path, .. } | Self::Update { path, .. } => path,
+            Self::Add { path, .. }
+            | Self::Delete { path, .. }
+            | Self::Edit { path, .. }
+            | Self::Update { path, .. } => path,
         }
     }
 
@@ -72,7 +88,10 @@ impl FileOp {
     #[must_use]
     pub fn line(&self) -> usize {
         match self {
-            Self::Add { line, .. } | Self::Delete { line, .. } | Self::Update { line, .. } => *line,
+            Self::Add { line, .. }
+            | Self::Delete { line, .. }
+            | Self::Edit { line, .. }
+            | Self::Update { line, .. } => *line,
         }
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use openoxide_display::quote_path;
 
 use crate::{
-    MAX_TOTAL_BYTES, PatchError, diff,
+    MAX_TOTAL_BYTES, PatchError, diff, edit,
     lines::Document,
     matcher, names,
     patch::{Chunk, FileOp, Patch},
@@ -142,6 +142,7 @@ impl Patch {
                     verifier.add(*line, path, content, *mode, *replaces)?;
                 }
                 FileOp::Delete { line, path } => verifier.delete(*line, path)?,
+                FileOp::Edit { line, path, old, new, all } => verifier.edit(*line, path, old, new, *all)?,
                 FileOp::Update { line, path, move_to, chunks } => {
                     verifier.update(*line, path, move_to.as_deref(), chunks)?;
                 }
@@ -260,6 +261,28 @@ impl Verifier<'_> {
         }
         let old = self.read(&target, line, "delete")?;
         self.push(line, &path, target, None, Some(old), ChangeKind::Delete, None);
+        Ok(())
+    }
+
+    fn edit(&mut self, line: usize, path: &Path, old: &str, new: &str, all: bool) -> Result<(), PatchError> {
+        let (path, target) = self.existing(path, line)?;
+        if let Some(&(index, _)) = self.named.get(&target.absolute) {
+            let change = &self.patch.changes[index];
+            let text = edit::replace(change.new.as_deref().unwrap_or_default(), old, new, all, &target.shown)?;
+            self.hold(&target.shown, &text)?;
+            self.patch.changes[index].new = Some(text);
+            return Ok(());
+        }
+        if old.is_empty() && self.patch.tree.occupant(&target)?.is_none() {
+            self.check_free(&target, NOT_FREE)?;
+            self.hold(&target.shown, new)?;
+            self.push(line, &path, target, None, None, ChangeKind::Add, Some(new.to_owned()));
+            return Ok(());
+        }
+        let snapshot = self.read(&target, line, "update")?;
+        let text = edit::replace(&snapshot.text, old, new, all, &target.shown)?;
+        self.hold(&target.shown, &text)?;
+        self.push(line, &path, target, None, Some(snapshot), ChangeKind::Update, Some(text));
         Ok(())
     }
 
