@@ -43,8 +43,6 @@ impl Placement<'_> {
 struct Candidate<'c> {
     reading: Placement<'c>,
     places: Vec<usize>,
-    /// The places of the loosest reading, which includes all others.
-    loose: Vec<usize>,
 }
 
 /// Places all chunks of one update; the result is in file order. `path` is for messages.
@@ -67,9 +65,10 @@ pub(crate) fn place<'c>(
     };
     loop {
         let sets: Vec<Places<'_>> =
-            candidates.iter().map(|c| Places { strict: &c.places, loose: &c.loose, lines: &c.reading.lines }).collect();
+            candidates.iter().map(|c| Places { strict: &c.places, lines: &c.reading.lines }).collect();
         let result = |chosen: &[usize]| document.rebuild(&first(&candidates, chosen), path).ok();
-        match solve::arrange(&sets, texts.len(), &result) {
+        let mut loose = || candidates.iter().map(|candidate| matcher.loose(candidate)).collect();
+        match solve::arrange(&sets, &mut loose, texts.len(), &result) {
             Arrangement::One(chosen) => {
                 let placed = first(&candidates, &chosen);
                 check_end(&placed, &texts, path)?;
@@ -82,11 +81,11 @@ pub(crate) fn place<'c>(
             Arrangement::None(index) => {
                 // A chunk that was written twice, where there is one place for it at any looseness, is said twice.
                 let twice = candidates.iter().enumerate().position(|(at, one)| {
-                    one.loose.len() == 1
-                        && candidates[..at].iter().any(|other| {
-                            other.reading.chunk.lines == one.reading.chunk.lines
-                                && other.reading.chunk.contexts == one.reading.chunk.contexts
-                        })
+                    let same = |other: &Candidate<'c>| {
+                        other.reading.chunk.lines == one.reading.chunk.lines
+                            && other.reading.chunk.contexts == one.reading.chunk.contexts
+                    };
+                    candidates[..at].iter().any(same) && matcher.loose(one).len() == 1
                 });
                 match twice {
                     Some(twice) => drop(candidates.remove(twice)),
@@ -127,36 +126,27 @@ impl Matcher<'_, '_> {
         if pattern(least).is_empty() {
             return self.insertion(chunk, least, anchors);
         }
-        let mut found: Option<Candidate<'c>> = None;
         for shape in &shapes {
-            for (reading, untagged, tiers) in readings(shape) {
+            for (lines, untagged, tiers) in readings(shape) {
                 for tier in tiers.iter().copied() {
-                    let is_loosest = tier == Tier::Normalised;
-                    if found.is_some() && !is_loosest {
-                        continue;
-                    }
-                    let places = self.places(tier, &reading, chunk, anchors.as_deref());
-                    match &mut found {
-                        Some(found) if is_loosest => {
-                            found.loose.extend(places);
-                        }
-                        None if !places.is_empty() => {
-                            let lines = reading.clone();
-                            let reading = Placement { start: 0, lines, chunk, untagged };
-                            found = Some(Candidate { reading, loose: places.clone(), places });
-                        }
-                        _ => {}
+                    let places = self.places(tier, &lines, chunk, anchors.as_deref());
+                    if !places.is_empty() {
+                        return Ok(Candidate { reading: Placement { start: 0, lines, chunk, untagged }, places });
                     }
                 }
             }
-            if found.is_some() {
-                break;
-            }
         }
-        let Some(mut found) = found else { return Err(self.lines_not_found(chunk, least, anchors.as_deref())) };
-        found.loose.sort_unstable();
-        found.loose.dedup();
-        Ok(found)
+        Err(self.lines_not_found(chunk, least, anchors.as_deref()))
+    }
+
+    /// Where the loosest reading of a chunk stands.
+    fn loose(&mut self, candidate: &Candidate<'_>) -> Vec<usize> {
+        let Placement { lines, chunk, .. } = &candidate.reading;
+        if pattern(lines).is_empty() {
+            return candidate.places.clone();
+        }
+        let anchors = if chunk.contexts.is_empty() { None } else { self.anchors(chunk).ok() };
+        self.places(Tier::Normalised, lines, chunk, anchors.as_deref())
     }
 
     fn places(&mut self, tier: Tier, lines: &[ChunkLine], chunk: &Chunk, anchors: Option<&[usize]>) -> Vec<usize> {
@@ -196,7 +186,7 @@ impl Matcher<'_, '_> {
         }
         let lines = Cow::Borrowed(lines);
         let reading = Placement { start: 0, lines, chunk, untagged: false };
-        Ok(Candidate { reading, loose: places.clone(), places })
+        Ok(Candidate { reading, places })
     }
 
     fn anchors(&mut self, chunk: &Chunk) -> Result<Vec<usize>, PatchError> {

@@ -17,8 +17,6 @@ const MOST_LINES: usize = 2_000_000;
 pub(crate) struct Places<'a> {
     /// Where its strictest reading stands, ascending; never empty.
     pub(crate) strict: &'a [usize],
-    /// Where its loosest stands; includes `strict`.
-    pub(crate) loose: &'a [usize],
     /// Its lines.
     pub(crate) lines: &'a [ChunkLine],
 }
@@ -34,15 +32,16 @@ pub(crate) enum Arrangement {
     None(usize),
 }
 
-/// Arranges the chunks. `result` says what an arrangement makes of the file.
+/// Arranges the chunks. `loose` finds where the loosest reading of each stands, which includes the strictest; `result` says
+/// what an arrangement makes of the file.
 pub(crate) fn arrange(
     sets: &[Places<'_>],
+    loose: &mut dyn FnMut() -> Vec<Vec<usize>>,
     file_lines: usize,
     result: &dyn Fn(&[usize]) -> Option<String>,
 ) -> Arrangement {
     let solver = Solver { spans: sets.iter().map(|set| Span::of(set.lines)).collect(), file_lines, result };
     let strict: Vec<&[usize]> = sets.iter().map(|set| set.strict).collect();
-    let loose: Vec<&[usize]> = sets.iter().map(|set| set.loose).collect();
     let blocked = match solver.bounds(&strict) {
         Ok(options) => {
             // Chunks in another order are as easily written as chunks that do not say enough about their place.
@@ -56,6 +55,8 @@ pub(crate) fn arrange(
         }
         Err(blocked) => blocked,
     };
+    let loose = loose();
+    let loose: Vec<&[usize]> = loose.iter().map(Vec::as_slice).collect();
     let in_order = solver.bounds(&loose).map(|options| solver.ordered(&options));
     let any_order = solver.search(&strict, Overlap::No);
     match (in_order, any_order) {
@@ -255,12 +256,10 @@ mod tests {
             bare: false,
         };
         let lines: Vec<Vec<ChunkLine>> = sets.iter().map(|(_, tags)| tags.chars().map(line).collect()).collect();
-        let sets: Vec<Places<'_>> = sets
-            .iter()
-            .zip(&lines)
-            .map(|((places, _), lines)| Places { strict: places, loose: places, lines })
-            .collect();
-        arrange(&sets, 100, &|chosen| {
+        let sets: Vec<Places<'_>> =
+            sets.iter().zip(&lines).map(|((places, _), lines)| Places { strict: places, lines }).collect();
+        let mut loose = || sets.iter().map(|set| set.strict.to_vec()).collect();
+        arrange(&sets, &mut loose, 100, &|chosen| {
             let mut chosen = chosen.to_vec();
             chosen.sort_unstable();
             Some(format!("{chosen:?}"))
