@@ -75,7 +75,8 @@ fn holding(file: &[&str], context: &str, part: Part) -> Vec<usize> {
     let open = (context.chars().next().is_some_and(word), context.chars().next_back().is_some_and(word));
     let whole = |line: &str, at: usize| {
         let (before, after) = (&line[..at], &line[at + context.len()..]);
-        !(open.0 && before.chars().next_back().is_some_and(word)) && !(open.1 && after.chars().next().is_some_and(word))
+        let cut = open.0 && before.chars().next_back().is_some_and(word);
+        !cut && !(open.1 && after.chars().next().is_some_and(word))
     };
     let holds = |line: &str| {
         let line = line.trim_start();

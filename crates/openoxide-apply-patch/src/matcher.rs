@@ -250,9 +250,12 @@ fn shapes(chunk: &Chunk) -> Vec<&[ChunkLine]> {
     if chunk.end_of_file && head + tail > 0 { vec![lines, &lines[head..], cut] } else { vec![cut] }
 }
 
+/// Lines as they are read, whether their kept ones had lost their tag, and the tiers in which they are compared.
+type Reading<'a> = (Cow<'a, [ChunkLine]>, bool, &'static [Tier]);
+
 /// The ways to read lines, strictest first, each with the tiers in which it is compared. A kept line may have lost its
 /// tag; one that cannot have a tag shows that all of them have.
-fn readings(lines: &[ChunkLine]) -> Vec<(Cow<'_, [ChunkLine]>, bool, &'static [Tier])> {
+fn readings(lines: &[ChunkLine]) -> Vec<Reading<'_>> {
     let kept = |line: &&ChunkLine| line.tag == LineTag::Context && !line.text.is_empty();
     let tagged = Cow::Borrowed(lines);
     if !lines.iter().any(|line| kept(&line)) {

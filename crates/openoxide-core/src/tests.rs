@@ -4,6 +4,7 @@ mod approvals;
 mod attaching;
 mod budgets;
 mod commands;
+mod edits;
 mod exchanges;
 mod faults;
 mod lasting;

@@ -146,6 +146,8 @@ fn command_of(args: &mut Args) -> Result<String, String> {
             Some([shell, flag, script]) if is_shell(shell) && matches!(&**flag, "-c" | "-lc" | "-cl") => {
                 Ok(script.clone())
             }
+            // A list of one is a line that was put into a list.
+            Some([line]) => Ok(line.clone()),
             Some(words) => Ok(openoxide_display::visible(words)),
         };
     }
