@@ -75,8 +75,8 @@ fn holding(file: &[&str], context: &str, part: Part) -> Vec<usize> {
     let open = (context.chars().next().is_some_and(word), context.chars().next_back().is_some_and(word));
     let whole = |line: &str, at: usize| {
         let (before, after) = (&line[..at], &line[at + context.len()..]);
-        let cut = open.0 && before.chars().next_back().is_some_and(word);
-        !cut && !(open.1 && after.chars().next().is_some_and(word))
+        let goes_on = |open: bool, next: Option<char>| open && next.is_some_and(word);
+        !goes_on(open.0, before.chars().next_back()) && !goes_on(open.1, after.chars().next())
     };
     let holds = |line: &str| {
         let line = line.trim_start();
