@@ -145,6 +145,36 @@ pub enum PatchError {
         /// How to make it certain.
         hint: &'static str,
     },
+    /// The place of a chunk is certain, and how its added lines are meant is not.
+    #[error("unclear chunk at patch line {line} for {}: {message}", quote_path(path))]
+    Unclear {
+        /// The path as shown to the model.
+        path: PathBuf,
+        /// 1-based patch line at which the chunk starts.
+        line: usize,
+        /// What differs between the patch and the file, where, and what to do.
+        message: String,
+    },
+    /// An edit has no place, or more than one.
+    #[error("the edit does not fit {}: {message}", quote_path(path))]
+    Edit {
+        /// The path as shown to the model.
+        path: PathBuf,
+        /// How many places there are and where, and what to do.
+        message: String,
+    },
+    /// A patch without an end marker seems to stop in the middle of a change.
+    #[error(
+        "the patch has no `*** End Patch` and may be cut off: its last chunk, at patch line {line} for {}, shows no line \
+         after its change; send the whole patch again",
+        quote_path(path)
+    )]
+    CutOff {
+        /// The path as shown to the model.
+        path: PathBuf,
+        /// 1-based patch line at which the chunk starts.
+        line: usize,
+    },
     /// A chunk gives no place at all.
     #[error("chunk at patch line {line} only inserts and names no place in {}: {hint}", quote_path(path))]
     NoAnchor {
@@ -203,6 +233,9 @@ impl PatchError {
             | Self::ContextNotFound { .. }
             | Self::LinesNotFound { .. }
             | Self::Ambiguous { .. }
+            | Self::Unclear { .. }
+            | Self::CutOff { .. }
+            | Self::Edit { .. }
             | Self::NoAnchor { .. }
             | Self::NoChange { .. } => ErrorKind::Input,
             Self::Refused { .. } | Self::TooLarge { .. } => ErrorKind::Denied,
@@ -226,7 +259,7 @@ fn io_kind(error: &std::io::Error) -> ErrorKind {
 }
 
 /// Writes line numbers as `3, 9 and 12`; a long list is cut and says so.
-fn list(places: &[usize]) -> String {
+pub(crate) fn list(places: &[usize]) -> String {
     const SHOWN: usize = 8;
     let mut parts: Vec<String> = places.iter().take(SHOWN).map(ToString::to_string).collect();
     if places.len() > SHOWN {

@@ -15,14 +15,20 @@
 //! - A line the patch does not remove keeps the file's bytes, however loosely it was matched.
 //! - A chunk whose place is not certain is refused; it is never put at a guess.
 
+mod anchors;
 mod diff;
+mod edit;
 mod error;
+mod find;
 mod grammar;
+mod habits;
+mod headers;
 mod indent;
 mod journal;
 mod ledger;
 mod lines;
 mod matcher;
+mod names;
 mod nearest;
 mod parse;
 mod patch;
@@ -30,6 +36,9 @@ mod place;
 mod recover;
 mod resolve;
 mod shell;
+mod solve;
+mod unified;
+mod unwrap;
 mod verify;
 mod write;
 

@@ -3,13 +3,9 @@
 //! This is where the promise lives that a kept line keeps its bytes: kept lines are copied from the file, never from the
 //! patch. Nothing is searched here; `matcher` says where the chunks go.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
-use crate::{
-    indent,
-    matcher::{Placement, Tier},
-    patch::LineTag,
-};
+use crate::{PatchError, habits::Habits, matcher::Placement, patch::LineTag};
 
 const BOM: &str = "\u{feff}";
 
@@ -29,6 +25,14 @@ pub(crate) struct Document<'a> {
     lines: Vec<Line<'a>>,
     /// The ending most lines have; `\n` in a file without any.
     dominant: &'static str,
+}
+
+/// What is to happen to a file's lines.
+struct Edits<'a> {
+    /// For each line.
+    removed: Vec<bool>,
+    /// Texts and endings by the line before which they go.
+    inserted: BTreeMap<usize, Vec<(String, &'a str)>>,
 }
 
 impl<'a> Document<'a> {
@@ -51,37 +55,74 @@ impl<'a> Document<'a> {
         self.lines.iter().map(|line| line.text).collect()
     }
 
-    /// Puts the placed chunks in. `placements` are in file order and do not overlap.
+    /// Puts the placed chunks in. `placements` are in file order; two may share lines that both keep. `path` is for messages.
     ///
     /// An inserted line ends like the removed line it stands for, else like the line before it, else like most lines. A
-    /// file without a final newline stays without one.
-    pub(crate) fn rebuild(&self, placements: &[Placement<'_>]) -> String {
-        let mut out: Vec<(Cow<'_, str>, &str)> = Vec::with_capacity(self.lines.len());
-        let mut next = 0;
+    /// file without a final newline stays without one, unless the chunk at its end says otherwise.
+    pub(crate) fn rebuild(&self, placements: &[Placement<'_>], path: &Path) -> Result<String, PatchError> {
+        let habits = Habits::of(self, placements);
+        let mut edits = Edits { removed: vec![false; self.lines.len()], inserted: BTreeMap::new() };
         for placement in placements {
-            out.extend(self.lines[next..placement.start].iter().map(|line| (Cow::Borrowed(line.text), line.ending)));
-            next = self.place(placement, &mut out);
+            self.enter(placement, habits.added_lines(self, placement, path)?, &mut edits);
         }
-        out.extend(self.lines[next..].iter().map(|line| (Cow::Borrowed(line.text), line.ending)));
-        self.join(&out)
+        let mut out: Vec<(Cow<'_, str>, &str)> = Vec::with_capacity(self.lines.len());
+        for index in 0..=self.lines.len() {
+            out.extend(
+                edits.inserted.remove(&index).unwrap_or_default().into_iter().map(|(text, e)| (Cow::Owned(text), e)),
+            );
+            if let Some(line) = self.lines.get(index).filter(|_| !edits.removed[index]) {
+                out.push((Cow::Borrowed(line.text), line.ending));
+            }
+        }
+        let at_end = placements.last().filter(|placement| placement.end() == self.lines.len());
+        Ok(self.join(&out, at_end.and_then(|placement| placement.chunk.final_newline)))
     }
 
-    /// Appends one chunk's result; returns the index of the first file line after it.
-    fn place<'b>(&'b self, placement: &Placement<'b>, out: &mut Vec<(Cow<'b, str>, &'b str)>) -> usize {
-        let mut added = self.added_lines(placement).into_iter();
+    /// Another content for the whole file, with this one's byte order mark, and with its line endings where they are all
+    /// alike and the content has line feeds alone.
+    pub(crate) fn dressed(&self, content: &str) -> String {
+        let crlf = !self.lines.is_empty()
+            && self.lines.iter().enumerate().all(|(at, line)| {
+                line.ending == "\r\n" || (at > 0 && at + 1 == self.lines.len() && line.ending.is_empty())
+            });
+        let body = content.strip_prefix(BOM).unwrap_or(content);
+        let body =
+            if crlf && !body.contains('\r') { Cow::Owned(body.replace('\n', "\r\n")) } else { Cow::Borrowed(body) };
+        let bom = if content.starts_with(BOM) { BOM } else { self.bom };
+        format!("{bom}{body}")
+    }
+
+    /// Whether most lines end in a carriage return and a line feed.
+    pub(crate) fn ends_in_crlf(&self) -> bool {
+        self.dominant == "\r\n"
+    }
+
+    /// The text of a line.
+    pub(crate) fn text(&self, index: usize) -> &'a str {
+        self.lines[index].text
+    }
+
+    /// Whether a character occurs anywhere.
+    pub(crate) fn holds(&self, c: char) -> bool {
+        self.lines.iter().any(|line| line.text.contains(c))
+    }
+
+    /// Notes what one chunk removes and inserts.
+    fn enter<'b>(&'b self, placement: &Placement<'_>, added: Vec<String>, edits: &mut Edits<'b>) {
+        let mut added = added.into_iter();
         let mut next = placement.start;
         let mut removed: Vec<&str> = Vec::new();
         let mut stands_for = 0;
-        for line in placement.lines {
+        for line in placement.lines.iter() {
             match line.tag {
                 LineTag::Context => {
-                    out.push((Cow::Borrowed(self.lines[next].text), self.lines[next].ending));
                     next += 1;
                     removed.clear();
                     stands_for = 0;
                 }
                 LineTag::Remove => {
                     removed.push(self.lines[next].ending);
+                    edits.removed[next] = true;
                     next += 1;
                 }
                 LineTag::Add => {
@@ -90,30 +131,16 @@ impl<'a> Document<'a> {
                     let ending = removed.get(stands_for).copied().or(before).or(at).unwrap_or_default();
                     stands_for += 1;
                     let text = added.next().expect("one prepared text per added line");
-                    out.push((text, if ending.is_empty() { self.dominant } else { ending }));
+                    let ending = if ending.is_empty() { self.dominant } else { ending };
+                    edits.inserted.entry(next).or_default().push((text, ending));
                 }
             }
         }
-        next
     }
 
-    /// The texts of the chunk's `+` lines, indented like the file where the match shows how.
-    fn added_lines<'b>(&'b self, placement: &Placement<'b>) -> Vec<Cow<'b, str>> {
-        let added: Vec<&str> =
-            placement.lines.iter().filter(|line| line.tag == LineTag::Add).map(|line| line.text.as_str()).collect();
-        if placement.tier >= Tier::Trimmed {
-            let file = self.lines[placement.start..].iter().map(|line| line.text);
-            let kept = placement.lines.iter().filter(|line| line.tag != LineTag::Add).map(|line| line.text.as_str());
-            let pairs: Vec<(&str, &str)> = kept.zip(file).collect();
-            if let Some(adapted) = indent::adapt(&pairs, &added) {
-                return adapted.into_iter().map(Cow::Owned).collect();
-            }
-        }
-        added.into_iter().map(Cow::Borrowed).collect()
-    }
-
-    fn join(&self, lines: &[(Cow<'_, str>, &str)]) -> String {
+    fn join(&self, lines: &[(Cow<'_, str>, &str)], final_newline: Option<bool>) -> String {
         let unfinished = self.lines.last().is_some_and(|line| line.ending.is_empty());
+        let unfinished = final_newline.map_or(unfinished, |ended| !ended);
         let size: usize = lines.iter().map(|(text, _)| text.len() + 2).sum();
         let mut text = String::with_capacity(self.bom.len() + size);
         text.push_str(self.bom);

@@ -1,244 +1,199 @@
 //! Finds the one place in a file where each chunk goes, or says why there is none.
 //!
-//! Lines are compared in four tiers, strictest first; the first tier with a match decides, and more than one match in it
-//! is refused. Per tier the file's lines are numbered once by equal text, so that a search is a scan over integers
-//! (Knuth-Morris-Pratt): linear in the file for each chunk, whatever the text.
-//!
-//! Nothing is changed here; `lines` puts the chunks in.
+//! Every chunk is read in a few ways, strictest first, and the first way that stands anywhere in the file says which
+//! places it may mean. `solve` then looks for the arrangements of all chunks; what is left with more than one result is
+//! refused. Nothing is changed here; `lines` puts the chunks in.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeSet, HashMap},
-    path::Path,
-};
+use std::{borrow::Cow, path::Path};
 
 use crate::{
-    PatchError, nearest,
+    PatchError, anchors,
+    find::{Finder, TIERS, Tier},
+    lines::Document,
+    nearest,
     patch::{Chunk, ChunkLine, LineTag},
+    solve::{self, Arrangement, Places},
 };
-
-/// How loosely two lines are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Tier {
-    /// Same bytes.
-    Exact,
-    /// Same but for white space at the end.
-    TrimmedEnd,
-    /// Same but for white space at both ends.
-    Trimmed,
-    /// Same after typographic dashes, quotes and spaces have become plain ones.
-    Normalised,
-}
-
-const TIERS: [Tier; 4] = [Tier::Exact, Tier::TrimmedEnd, Tier::Trimmed, Tier::Normalised];
 
 const MORE_CONTEXT: &str =
     "add unchanged lines around the change, or an `@@` line naming what encloses it, until only one place fits";
+const MORE_PLACE: &str = "add unchanged lines around the place, or a second `@@` line, until only one place fits";
 
 /// Where a chunk goes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Placement<'a> {
     /// 0-based file line at which the chunk's first kept or removed line stands, or before which it inserts.
     pub(crate) start: usize,
-    /// The chunk's lines without blank ones at the end that turned out to be mere spacing.
-    pub(crate) lines: &'a [ChunkLine],
-    /// How loosely it matched.
-    pub(crate) tier: Tier,
+    /// The chunk's lines as they were read: without blank ones at an end that turned out to be mere spacing.
+    pub(crate) lines: Cow<'a, [ChunkLine]>,
+    /// The chunk itself.
+    pub(crate) chunk: &'a Chunk,
+    /// Whether its kept lines were written without their tag.
+    pub(crate) untagged: bool,
 }
 
 impl Placement<'_> {
     /// First file line after the chunk.
-    fn end(&self) -> usize {
-        self.start + self.lines.iter().filter(|line| line.tag != LineTag::Add).count()
+    pub(crate) fn end(&self) -> usize {
+        self.start + pattern(&self.lines).len()
     }
 }
 
-/// Places all chunks of one update in file order. `path` is for messages.
-pub(crate) fn place<'c>(file: &[&str], chunks: &'c [Chunk], path: &Path) -> Result<Vec<Placement<'c>>, PatchError> {
-    let mut matcher = Matcher { file, indexes: [const { None }; TIERS.len()], path };
-    let mut cursor = 0;
-    let mut placements = Vec::with_capacity(chunks.len());
+/// A chunk as it was read, and where that stands.
+struct Candidate<'c> {
+    reading: Placement<'c>,
+    places: Vec<usize>,
+}
+
+/// Places all chunks of one update; the result is in file order. `path` is for messages.
+pub(crate) fn place<'c>(
+    document: &Document<'_>,
+    chunks: &'c [Chunk],
+    path: &Path,
+) -> Result<Vec<Placement<'c>>, PatchError> {
+    let texts = document.texts();
+    let mut matcher = Matcher { finder: Finder::new(&texts), path };
+    let mut candidates = Vec::with_capacity(chunks.len());
     for chunk in chunks {
-        let placement = matcher.place(chunk, cursor)?;
-        cursor = placement.end();
-        placements.push(placement);
+        candidates.push(matcher.candidate(chunk)?);
     }
-    Ok(placements)
+    let first = |candidates: &[Candidate<'c>], chosen: &[usize]| {
+        let mut placed: Vec<Placement<'c>> =
+            candidates.iter().zip(chosen).map(|(c, start)| Placement { start: *start, ..c.reading.clone() }).collect();
+        placed.sort_by_key(|placement| placement.start);
+        placed
+    };
+    loop {
+        let sets: Vec<Places<'_>> =
+            candidates.iter().map(|c| Places { strict: &c.places, lines: &c.reading.lines }).collect();
+        let result = |chosen: &[usize]| document.rebuild(&first(&candidates, chosen), path).ok();
+        let mut loose = || candidates.iter().map(|candidate| matcher.loose(candidate)).collect();
+        match solve::arrange(&sets, &mut loose, texts.len(), &result) {
+            Arrangement::One(chosen) => {
+                let placed = first(&candidates, &chosen);
+                check_end(&placed, &texts, path)?;
+                return Ok(placed);
+            }
+            Arrangement::Several(index, places) => {
+                let hint = if pattern(&candidates[index].reading.lines).is_empty() { MORE_PLACE } else { MORE_CONTEXT };
+                return Err(matcher.ambiguous(candidates[index].reading.chunk, places, hint));
+            }
+            Arrangement::None(index) => {
+                // A chunk that was written twice, where there is one place for it at any looseness, is said twice.
+                let twice = candidates.iter().enumerate().position(|(at, one)| {
+                    let same = |other: &Candidate<'c>| {
+                        other.reading.chunk.lines == one.reading.chunk.lines
+                            && other.reading.chunk.contexts == one.reading.chunk.contexts
+                    };
+                    candidates[..at].iter().any(same) && matcher.loose(one).len() == 1
+                });
+                match twice {
+                    Some(twice) => drop(candidates.remove(twice)),
+                    None => return Err(matcher.no_room(&candidates, index)),
+                }
+            }
+        }
+    }
 }
 
-/// A line as a tier sees it.
-pub(crate) fn key(tier: Tier, line: &str) -> Cow<'_, str> {
-    match tier {
-        Tier::Exact => Cow::Borrowed(line),
-        Tier::TrimmedEnd => Cow::Borrowed(line.trim_end()),
-        Tier::Trimmed => Cow::Borrowed(line.trim()),
-        Tier::Normalised if line.is_ascii() => Cow::Borrowed(line.trim()),
-        Tier::Normalised => Cow::Owned(line.trim().chars().map(plain).collect()),
+/// Refuses the last chunk of a patch without an end marker where it seems to have been cut off: it shows what stands before
+/// its change and not what stands after.
+fn check_end(placed: &[Placement<'_>], texts: &[&str], path: &Path) -> Result<(), PatchError> {
+    let cut = placed.iter().find(|placement| {
+        let changes = |line: Option<&ChunkLine>| line.is_some_and(|line| line.tag != LineTag::Context);
+        placement.chunk.open_end
+            && changes(placement.lines.last())
+            && !changes(placement.lines.first())
+            && placement.end() < texts.len()
+    });
+    match cut {
+        None => Ok(()),
+        Some(placement) => Err(PatchError::CutOff { path: path.into(), line: placement.chunk.line }),
     }
-}
-
-/// The plain character that a typographic one stands for.
-fn plain(c: char) -> char {
-    match c {
-        '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
-        '\u{2018}'..='\u{201b}' => '\'',
-        '\u{201c}'..='\u{201f}' => '"',
-        '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => ' ',
-        c => c,
-    }
-}
-
-/// The file's lines as one tier sees them, numbered by equal text.
-struct Index<'f> {
-    numbers: HashMap<Cow<'f, str>, u32>,
-    lines: Vec<u32>,
 }
 
 struct Matcher<'f, 'p> {
-    file: &'f [&'f str],
-    /// Built when a tier is first needed; most patches need only the first.
-    indexes: [Option<Index<'f>>; TIERS.len()],
+    finder: Finder<'f>,
     path: &'p Path,
 }
 
-impl<'f> Matcher<'f, '_> {
-    fn place<'c>(&mut self, chunk: &'c Chunk, cursor: usize) -> Result<Placement<'c>, PatchError> {
-        let blank = |line: &&ChunkLine| line.tag == LineTag::Context && line.text.is_empty();
-        // Before the end of the file an explicit blank line may be the model's picture of the final newline.
-        let spare =
-            if chunk.end_of_file { chunk.lines.iter().rev().take_while(blank).count() } else { chunk.blank_tail };
-        let (full, cut) = (&chunk.lines[..], &chunk.lines[..chunk.lines.len() - spare]);
-        if pattern(cut).is_empty() {
-            return self.place_insertion(chunk, cut, cursor);
+impl Matcher<'_, '_> {
+    /// The places that a chunk may mean, whatever the other chunks take.
+    fn candidate<'c>(&mut self, chunk: &'c Chunk) -> Result<Candidate<'c>, PatchError> {
+        let shapes = shapes(chunk);
+        let least = shapes.last().map_or(&chunk.lines[..], |shape| shape);
+        let anchors = if chunk.contexts.is_empty() { None } else { Some(self.anchors(chunk)?) };
+        if pattern(least).is_empty() {
+            return self.insertion(chunk, least, anchors);
         }
-        let anchors = if chunk.contexts.is_empty() { None } else { Some(self.anchors(chunk, cursor)?) };
-        for lines in if spare == 0 { vec![full] } else { vec![full, cut] } {
-            let wanted = pattern(lines);
-            for tier in TIERS {
-                let mut places = self.occurrences(tier, &wanted, cursor);
-                if chunk.end_of_file {
-                    places.retain(|place| place + wanted.len() == self.file.len());
-                }
-                if let Some(anchors) = &anchors {
-                    places = narrow(anchors, &places);
-                }
-                match places[..] {
-                    [] => {}
-                    [start] => return Ok(Placement { start, lines, tier }),
-                    _ => return Err(self.ambiguous(chunk, places, MORE_CONTEXT)),
+        for shape in &shapes {
+            for (lines, untagged, tiers) in readings(shape) {
+                for tier in tiers.iter().copied() {
+                    let places = self.places(tier, &lines, chunk, anchors.as_deref());
+                    if !places.is_empty() {
+                        return Ok(Candidate { reading: Placement { start: 0, lines, chunk, untagged }, places });
+                    }
                 }
             }
         }
-        Err(self.lines_not_found(chunk, cut, cursor, anchors.as_deref()))
+        Err(self.lines_not_found(chunk, least, anchors.as_deref()))
+    }
+
+    /// Where the loosest reading of a chunk stands.
+    fn loose(&mut self, candidate: &Candidate<'_>) -> Vec<usize> {
+        let Placement { lines, chunk, .. } = &candidate.reading;
+        if pattern(lines).is_empty() {
+            return candidate.places.clone();
+        }
+        let anchors = if chunk.contexts.is_empty() { None } else { self.anchors(chunk).ok() };
+        self.places(Tier::Normalised, lines, chunk, anchors.as_deref())
+    }
+
+    fn places(&mut self, tier: Tier, lines: &[ChunkLine], chunk: &Chunk, anchors: Option<&[usize]>) -> Vec<usize> {
+        let wanted = pattern(lines);
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        let file = self.finder.file;
+        let mut places = self.finder.occurrences(tier, &wanted);
+        if chunk.end_of_file {
+            places.retain(|place| file[place + wanted.len()..].iter().all(|line| line.trim().is_empty()));
+        }
+        match anchors {
+            Some(anchors) => anchors::narrow(file, anchors, &places, wanted.len()),
+            None => places,
+        }
     }
 
     /// Places a chunk that has only `+` lines: after its context, or at the end of the file.
-    fn place_insertion<'c>(
-        &mut self,
+    fn insertion<'c>(
+        &self,
         chunk: &'c Chunk,
         lines: &'c [ChunkLine],
-        cursor: usize,
-    ) -> Result<Placement<'c>, PatchError> {
-        let mut places = if chunk.contexts.is_empty() {
-            Vec::new()
-        } else {
-            let anchors = self.anchors(chunk, cursor)?;
-            let after: Vec<usize> = anchors.iter().map(|anchor| anchor + 1).filter(|place| *place >= cursor).collect();
-            if after.is_empty() {
-                let hint = format!("; it stands at line {}, which the chunk before already passed", anchors[0] + 1);
-                return Err(self.context_not_found(chunk, chunk.contexts.len() - 1, hint));
-            }
-            after
-        };
-        if chunk.end_of_file || self.file.is_empty() {
-            places = vec![self.file.len()];
+        anchors: Option<Vec<usize>>,
+    ) -> Result<Candidate<'c>, PatchError> {
+        let mut places: Vec<usize> = anchors.unwrap_or_default().iter().map(|anchor| anchor + 1).collect();
+        if chunk.end_of_file || self.finder.file.is_empty() {
+            places = vec![self.finder.file.len()];
         }
-        match places[..] {
-            [start] => Ok(Placement { start, lines, tier: Tier::Exact }),
-            [] => Err(PatchError::NoAnchor {
+        if places.is_empty() {
+            return Err(PatchError::NoAnchor {
                 path: self.path.into(),
                 line: chunk.line,
                 hint: "add the unchanged lines around the place, put `@@ LINE` with the line to insert after, or end the \
                        chunk with `*** End of File` to append",
-            }),
-            _ => {
-                let hint = "add unchanged lines around the place, or a second `@@` line, until only one place fits";
-                Err(self.ambiguous(chunk, places, hint))
-            }
+            });
         }
+        let lines = Cow::Borrowed(lines);
+        let reading = Placement { start: 0, lines, chunk, untagged: false };
+        Ok(Candidate { reading, places })
     }
 
-    /// The file lines that the chunk's last context may mean, ascending and never empty.
-    ///
-    /// The first context means any line that fits, after the chunk before it if there is one, else before it (two
-    /// chunks inside one function both name the function). Each further context means the first fit after the one before.
-    fn anchors(&mut self, chunk: &Chunk, cursor: usize) -> Result<Vec<usize>, PatchError> {
-        let mut anchors: Vec<usize> = Vec::new();
-        for (depth, context) in chunk.contexts.iter().enumerate() {
-            let fits = |anchors: &[usize], found: Vec<usize>| {
-                if depth > 0 {
-                    let after = anchors.iter().filter_map(|a| found.get(found.partition_point(|f| f <= a)).copied());
-                    return after.collect::<BTreeSet<_>>().into_iter().collect();
-                }
-                let (passed, ahead) = found.split_at(found.partition_point(|f| *f < cursor));
-                if ahead.is_empty() { passed.to_vec() } else { ahead.to_vec() }
-            };
-            let mut fitting: Vec<usize> = Vec::new();
-            for tier in TIERS {
-                let found = self.occurrences(tier, &[context], 0);
-                fitting = fits(&anchors, found);
-                if !fitting.is_empty() {
-                    break;
-                }
-            }
-            if fitting.is_empty() {
-                fitting = fits(&anchors, self.beginnings(context));
-            }
-            if fitting.is_empty() {
-                let elsewhere = self.occurrences(Tier::Normalised, &[context], 0);
-                let hint = match elsewhere.first() {
-                    Some(place) => {
-                        format!("; it stands at line {}, which is not after the context before it", place + 1)
-                    }
-                    None => nearest::line_hint(self.file, context),
-                };
-                return Err(self.context_not_found(chunk, depth, hint));
-            }
-            anchors = fitting;
-        }
-        Ok(anchors)
-    }
-
-    /// Lines that begin with the context as whole words: `class A` for `class A(Base):`.
-    fn beginnings(&self, context: &str) -> Vec<usize> {
-        let context = context.trim();
-        let word = |c: char| c.is_alphanumeric() || c == '_';
-        let open = context.chars().next_back().is_some_and(word);
-        let begins = |line: &str| {
-            let rest = line.trim_start().strip_prefix(context);
-            rest.is_some_and(|rest| !(open && rest.chars().next().is_some_and(word)))
-        };
-        (0..self.file.len()).filter(|index| begins(self.file[*index])).collect()
-    }
-
-    /// All places at or after `from` where the lines stand, ascending.
-    fn occurrences(&mut self, tier: Tier, wanted: &[&str], from: usize) -> Vec<usize> {
-        let file = self.file;
-        let index = self.indexes[tier as usize].get_or_insert_with(|| {
-            let mut numbers = HashMap::new();
-            let number = |line: &&'f str| {
-                let fresh = u32::try_from(numbers.len()).expect("the file size cap keeps lines far below 2^32");
-                *numbers.entry(key(tier, line)).or_insert(fresh)
-            };
-            let lines = file.iter().map(number).collect();
-            Index { numbers, lines }
-        });
-        let wanted: Option<Vec<u32>> =
-            wanted.iter().map(|line| index.numbers.get(key(tier, line).as_ref()).copied()).collect();
-        match wanted {
-            Some(wanted) if from <= index.lines.len() => search(&index.lines, &wanted, from),
-            _ => Vec::new(),
-        }
+    fn anchors(&mut self, chunk: &Chunk) -> Result<Vec<usize>, PatchError> {
+        anchors::find(&mut self.finder, &chunk.contexts).map_err(|(depth, hint)| {
+            let context = chunk.contexts[depth].clone();
+            PatchError::ContextNotFound { path: self.path.into(), context, line: chunk.line + depth, hint }
+        })
     }
 
     fn ambiguous(&self, chunk: &Chunk, places: Vec<usize>, hint: &'static str) -> PatchError {
@@ -246,106 +201,78 @@ impl<'f> Matcher<'f, '_> {
         PatchError::Ambiguous { path: self.path.into(), line: chunk.line, places, hint }
     }
 
-    fn context_not_found(&self, chunk: &Chunk, depth: usize, hint: String) -> PatchError {
-        let context = chunk.contexts[depth].clone();
-        PatchError::ContextNotFound { path: self.path.into(), context, line: chunk.line + depth, hint }
+    /// The error for chunks that each stand somewhere, and not together.
+    fn no_room(&self, candidates: &[Candidate<'_>], index: usize) -> PatchError {
+        let Candidate { reading, places, .. } = &candidates[index];
+        let wanted = pattern(&reading.lines).join("\n");
+        let place = places.first().map_or(1, |place| place + 1);
+        let hint = format!(
+            "\nthey stand at line {place}, where another chunk of this file already makes its change: write the changes \
+             of these lines as one chunk"
+        );
+        PatchError::LinesNotFound { path: self.path.into(), line: reading.chunk.line, expected: wanted, hint }
     }
 
-    fn lines_not_found(
-        &mut self,
-        chunk: &Chunk,
-        lines: &[ChunkLine],
-        cursor: usize,
-        anchors: Option<&[usize]>,
-    ) -> PatchError {
+    fn lines_not_found(&mut self, chunk: &Chunk, lines: &[ChunkLine], anchors: Option<&[usize]>) -> PatchError {
         let wanted = pattern(lines);
-        let elsewhere = self.occurrences(Tier::Normalised, &wanted, 0);
+        let elsewhere = self.finder.occurrences(Tier::Normalised, &wanted);
         let result: Vec<&str> =
             lines.iter().filter(|line| line.tag != LineTag::Remove).map(|line| line.text.as_str()).collect();
         let telling = result.iter().any(|line| !line.trim().is_empty());
-        let already = if telling { self.occurrences(Tier::TrimmedEnd, &result, 0) } else { Vec::new() };
+        let already = if telling { self.finder.occurrences(Tier::TrimmedEnd, &result) } else { Vec::new() };
         let hint = match (elsewhere.last(), already.first()) {
-            (Some(place), _) if chunk.end_of_file && *place >= cursor => {
+            (Some(place), _) if chunk.end_of_file => {
                 format!("\nthey stand at line {}, but not at the end of the file: drop `*** End of File`", place + 1)
             }
-            (Some(place), _) if *place < cursor => format!(
-                "\nthey stand at line {}, before the end of the chunk before: write the chunks in file order",
-                place + 1
-            ),
             (Some(place), _) => {
                 let after = anchors.map_or(0, |anchors| anchors[0] + 1);
                 format!("\nthey stand at line {}, not after the context found at line {after}", place + 1)
             }
             (None, Some(place)) => format!("\nthe result of this chunk already stands at line {}", place + 1),
-            (None, None) => nearest::block_hint(self.file, &wanted),
+            (None, None) => nearest::block_hint(self.finder.file, &wanted),
         };
         PatchError::LinesNotFound { path: self.path.into(), line: chunk.line, expected: wanted.join("\n"), hint }
     }
 }
 
+/// The chunk's lines without blank ones at its ends that may be mere spacing: what they would add to its place is not
+/// certain. Where the end of the file bounds the chunk they are tried as lines first.
+fn shapes(chunk: &Chunk) -> Vec<&[ChunkLine]> {
+    let blank = |line: &&ChunkLine| line.tag == LineTag::Context && line.text.is_empty();
+    let lines = &chunk.lines[..];
+    // Before the end of the file an explicit blank line may be the model's picture of the final newline.
+    let tail = if chunk.end_of_file { lines.iter().rev().take_while(blank).count() } else { chunk.blank_tail };
+    let head = chunk.blank_head.min(lines.len() - tail);
+    let cut = &lines[head..lines.len() - tail];
+    if pattern(cut).is_empty() && !pattern(lines).is_empty() && chunk.contexts.is_empty() && !chunk.end_of_file {
+        return vec![lines];
+    }
+    if chunk.end_of_file && head + tail > 0 { vec![lines, &lines[head..], cut] } else { vec![cut] }
+}
+
+/// Lines as they are read, whether their kept ones had lost their tag, and the tiers in which they are compared.
+type Reading<'a> = (Cow<'a, [ChunkLine]>, bool, &'static [Tier]);
+
+/// The ways to read lines, strictest first, each with the tiers in which it is compared. A kept line may have lost its
+/// tag; one that cannot have a tag shows that all of them have.
+fn readings(lines: &[ChunkLine]) -> Vec<Reading<'_>> {
+    let kept = |line: &&ChunkLine| line.tag == LineTag::Context && !line.text.is_empty();
+    let tagged = Cow::Borrowed(lines);
+    if !lines.iter().any(|line| kept(&line)) {
+        return vec![(tagged, false, &TIERS)];
+    }
+    let whole = |line: &ChunkLine| {
+        let text = if kept(&line) && !line.bare { format!(" {}", line.text) } else { line.text.clone() };
+        ChunkLine { text, ..line.clone() }
+    };
+    let untagged = Cow::Owned(lines.iter().map(whole).collect());
+    if lines.iter().any(|line| line.bare && !line.text.trim().is_empty()) {
+        return vec![(untagged, true, &TIERS)];
+    }
+    vec![(tagged.clone(), false, &TIERS[..2]), (untagged, true, &TIERS[..2]), (tagged, false, &TIERS[2..])]
+}
+
 /// The lines that must be in the file: kept and removed ones.
-fn pattern(lines: &[ChunkLine]) -> Vec<&str> {
+pub(crate) fn pattern(lines: &[ChunkLine]) -> Vec<&str> {
     lines.iter().filter(|line| line.tag != LineTag::Add).map(|line| line.text.as_str()).collect()
-}
-
-/// The places that anchors point at: for each anchor the first place after it, and the anchor itself where the chunk
-/// repeats its context as its first line. Both inputs ascend.
-fn narrow(anchors: &[usize], places: &[usize]) -> Vec<usize> {
-    let mut kept = BTreeSet::new();
-    for anchor in anchors {
-        let at = places.partition_point(|place| place < anchor);
-        let repeats = places.get(at) == Some(anchor);
-        kept.extend(repeats.then_some(*anchor));
-        kept.extend(places.get(at + usize::from(repeats)));
-    }
-    kept.into_iter().collect()
-}
-
-/// All starts of `wanted` in `text` at or after `from`, overlapping ones included. `wanted` is not empty.
-fn search(text: &[u32], wanted: &[u32], from: usize) -> Vec<usize> {
-    let mut fall = vec![0; wanted.len()];
-    let mut matched = 0;
-    for at in 1..wanted.len() {
-        while matched > 0 && wanted[at] != wanted[matched] {
-            matched = fall[matched - 1];
-        }
-        matched += usize::from(wanted[at] == wanted[matched]);
-        fall[at] = matched;
-    }
-    let mut found = Vec::new();
-    matched = 0;
-    for (at, number) in text.iter().enumerate().skip(from) {
-        while matched > 0 && *number != wanted[matched] {
-            matched = fall[matched - 1];
-        }
-        matched += usize::from(*number == wanted[matched]);
-        if matched == wanted.len() {
-            found.push(at + 1 - matched);
-            matched = fall[matched - 1];
-        }
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn search_finds_overlapping_places_from_a_given_line() {
-        assert_eq!(search(&[1, 1, 1, 2, 1, 1], &[1, 1], 0), [0, 1, 4]);
-        assert_eq!(search(&[1, 1, 1, 2, 1, 1], &[1, 1], 2), [4]);
-        assert_eq!(search(&[1, 2, 1, 2, 3], &[1, 2, 3], 0), [2]);
-        assert!(search(&[1, 2], &[1, 2, 3], 0).is_empty());
-    }
-
-    #[test]
-    fn anchors_pick_the_first_place_after_them_and_keep_what_is_unclear() {
-        assert_eq!(narrow(&[3], &[1, 5, 9]), [5]);
-        assert_eq!(narrow(&[5], &[5]), [5]);
-        assert_eq!(narrow(&[5], &[5, 9]), [5, 9]);
-        assert_eq!(narrow(&[0, 6], &[5, 9]), [5, 9]);
-        assert_eq!(narrow(&[0, 2], &[5, 9]), [5]);
-        assert!(narrow(&[9], &[1, 5]).is_empty());
-    }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::matcher::{Tier, key};
+use crate::find::{Tier, key};
 
 /// A line of the chunk that occurs more often than this in the file says nothing about the place.
 const TOO_COMMON: usize = 32;

@@ -1,30 +1,26 @@
 //! Text -> [`Patch`]: the grammar of the language and its leniencies.
 //!
 //! No file is touched here and no path is judged; `verify` does both. Lines are counted from 1 in the patch itself,
-//! after a heredoc wrapper has been taken off.
+//! after what stands around it has been taken off (`unwrap`).
 //!
-//! Leniencies, all of them for slips that models make: a heredoc or `apply_patch` wrapper around the patch, blank lines
-//! around it, padding around markers, a first chunk without `@@`, blank lines as empty context lines, CRLF line endings,
-//! and unified-diff ranges after `@@`, which are ignored.
+//! Leniencies, all of them for slips that models make, where one reading is left: the markers of the whole patch missing
+//! or written otherwise, padding around markers, a first chunk without `@@`, blank lines as empty context lines, kept lines
+//! without their tag, CRLF line endings, unified diffs (`unified`), whose ranges are ignored.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use openoxide_display::quote_path;
 
 use crate::{
     PatchError,
+    headers::{self, Header, header},
+    names,
     patch::{Chunk, ChunkLine, FileOp, LineTag, Patch},
-    shell,
+    unwrap::{self, Unwrapped},
 };
 
 const BEGIN: &str = "*** Begin Patch";
-const END: &str = "*** End Patch";
-const ADD: &str = "*** Add File:";
-const DELETE: &str = "*** Delete File:";
-const UPDATE: &str = "*** Update File:";
-const MOVE: &str = "*** Move to:";
-const END_OF_FILE: &str = "*** End of File";
 const HEADERS: &str = "`*** Add File: PATH`, `*** Delete File: PATH` or `*** Update File: PATH`";
 
 /// Reads the text of a patch.
@@ -35,27 +31,34 @@ pub fn parse(text: &str) -> Result<Patch, PatchError> {
     if text.contains('\0') {
         return Err(PatchError::InvalidPatch { message: "it holds a NUL byte; patches are for text files".into() });
     }
-    let body = unwrap(text);
-    let lines: Vec<&str> = body.split('\n').collect();
-    let first = lines.iter().position(|line| !line.trim().is_empty());
-    let last = lines.iter().rposition(|line| !line.trim().is_empty());
-    let (Some(first), Some(last)) = (first, last) else {
+    let Unwrapped { lines, is_closed, workdir } = unwrap::unwrap(text);
+    let mut lines: Vec<&str> = lines.iter().map(Cow::as_ref).collect();
+    let Some(first) = lines.first().copied() else {
         return Err(PatchError::InvalidPatch { message: format!("it is empty; the first line must be `{BEGIN}`") });
     };
-    if lines[first].trim() != BEGIN {
+    let is_ended = lines.last().is_some_and(|line| header(line) == Some(Header::End));
+    if is_ended {
+        lines.pop();
+    }
+    let crlf = first.ends_with('\r');
+    let mut parser = Parser { lines: &lines, next: 0, crlf, is_unified: false };
+    let begins = header(first) == Some(Header::Begin);
+    parser.next = usize::from(begins);
+    let is_operation = matches!(header(first), Some(Header::Add(_) | Header::Delete(_) | Header::Update(_)));
+    if !begins && !is_operation && !parser.at_unified() {
         return Err(PatchError::InvalidPatch {
-            message: format!("the first line must be `{BEGIN}`, found `{}`", shorten(lines[first])),
+            message: format!("the first line must be `{BEGIN}`, found `{}`", shorten(first)),
         });
     }
-    if lines[last].trim() != END {
-        return Err(PatchError::InvalidPatch {
-            message: format!("the last line must be `{END}`, found `{}`", shorten(lines[last])),
-        });
-    }
-    let crlf = lines[first].ends_with('\r');
-    let mut parser = Parser { lines: &lines[..last], next: first + 1, crlf };
     let mut hunks = Vec::new();
     while parser.skip_blank() {
+        // One patch after another.
+        if parser.peek().and_then(header) == Some(Header::End)
+            && parser.peek_at(1).and_then(header) == Some(Header::Begin)
+        {
+            parser.next += 2;
+            continue;
+        }
         hunks.push(parser.operation()?);
     }
     if hunks.is_empty() {
@@ -63,41 +66,61 @@ pub fn parse(text: &str) -> Result<Patch, PatchError> {
             message: format!("it is empty; between its first and last line put {HEADERS}"),
         });
     }
+    if !is_ended {
+        leave_open(&mut hunks, is_closed)?;
+    }
+    if let Some(workdir) = workdir {
+        hunks.iter_mut().for_each(|op| op.map_paths(|path| Path::new(&workdir).join(path)));
+    }
     Ok(Patch { hunks })
 }
 
-/// Takes off a byte order mark and what a shell would have taken off: `<<'EOF'` ... `EOF`, with or without the command.
-fn unwrap(text: &str) -> Cow<'_, str> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let trimmed = text.trim_start();
-    if trimmed.starts_with(BEGIN) {
-        return Cow::Borrowed(text);
+/// Marks the end of a patch that has no end marker, since it may be where the text was cut off.
+fn leave_open(hunks: &mut [FileOp], is_closed: bool) -> Result<(), PatchError> {
+    match hunks.last_mut() {
+        Some(FileOp::Update { chunks, .. }) => {
+            if let Some(chunk) = chunks.last_mut() {
+                chunk.open_end = !chunk.end_of_file;
+            }
+        }
+        Some(FileOp::Add { line, path, .. }) if !is_closed => {
+            let message = format!(
+                "the patch stops in the middle of the added file `{}`; end it with `*** End Patch`",
+                quote_path(path)
+            );
+            return Err(PatchError::InvalidHunk { line: *line, message });
+        }
+        _ => {}
     }
-    if let Some(patch) = shell::heredoc_body(trimmed) {
-        return Cow::Owned(patch);
-    }
-    match shell::extract_from_shell(trimmed) {
-        Some(shell::ShellPatch { workdir: None, patch }) => Cow::Owned(patch),
-        _ => Cow::Borrowed(text),
-    }
+    Ok(())
 }
 
-struct Parser<'a> {
+pub(crate) struct Parser<'a> {
     /// Everything before the end marker.
     lines: &'a [&'a str],
-    next: usize,
+    pub(crate) next: usize,
     /// Whether the patch itself is written with CRLF endings, so that a carriage return is never content.
     crlf: bool,
+    /// Whether the operation that is being read is written as a unified diff.
+    is_unified: bool,
 }
 
 impl<'a> Parser<'a> {
-    fn peek(&self) -> Option<&'a str> {
-        self.lines.get(self.next).copied()
+    pub(crate) fn peek(&self) -> Option<&'a str> {
+        self.peek_at(0)
+    }
+
+    pub(crate) fn peek_at(&self, offset: usize) -> Option<&'a str> {
+        self.lines.get(self.next + offset).copied()
     }
 
     /// 1-based number of the line that `peek` shows.
-    fn number(&self) -> usize {
+    pub(crate) fn number(&self) -> usize {
         self.next + 1
+    }
+
+    pub(crate) fn is_locator(&self, line: &str) -> bool {
+        headers::locator(line).is_some()
     }
 
     /// Moves to the next line that is not blank; false at the end.
@@ -111,53 +134,80 @@ impl<'a> Parser<'a> {
         false
     }
 
-    fn bad<T>(line: usize, message: impl Into<String>) -> Result<T, PatchError> {
+    pub(crate) fn bad<T>(line: usize, message: impl Into<String>) -> Result<T, PatchError> {
         Err(PatchError::InvalidHunk { line, message: message.into() })
     }
 
     fn operation(&mut self) -> Result<FileOp, PatchError> {
         let line = self.number();
-        let header = self.peek().unwrap_or_default().trim();
+        let text = self.peek().unwrap_or_default();
+        self.is_unified = self.at_unified();
+        if self.is_unified {
+            return self.unified();
+        }
         self.next += 1;
-        if let Some(path) = header.strip_prefix(ADD) {
-            let path = Self::path(line, path)?;
-            return Ok(FileOp::Add { line, path, content: self.added_lines()?, mode: None });
+        match header(text) {
+            Some(Header::Add(path)) => {
+                let path = Self::path(line, path)?;
+                Ok(FileOp::Add { line, path, content: self.added_lines()?, mode: None, replaces: true })
+            }
+            Some(Header::Delete(path)) => {
+                let path = Self::path(line, path)?;
+                // Some show what goes; the header says it all.
+                while self.peek().is_some_and(|line| self.is_locator(line) || line.starts_with('-')) {
+                    self.next += 1;
+                }
+                Ok(FileOp::Delete { line, path })
+            }
+            Some(Header::Update(path)) => {
+                let path = Self::path(line, path)?;
+                self.update(line, path)
+            }
+            Some(Header::Begin | Header::End) => {
+                Self::bad(line, format!("`{}` may stand only once; put all operations into one patch", text.trim()))
+            }
+            Some(Header::Move(_) | Header::EndOfFile | Header::Unknown) | None => {
+                Self::bad(line, format!("`{}` is not a header; expected {HEADERS}", shorten(text)))
+            }
         }
-        if let Some(path) = header.strip_prefix(DELETE) {
-            return Ok(FileOp::Delete { line, path: Self::path(line, path)? });
-        }
-        if let Some(path) = header.strip_prefix(UPDATE) {
-            let path = Self::path(line, path)?;
-            return self.update(line, path);
-        }
-        if header == BEGIN || header == END {
-            return Self::bad(line, format!("`{header}` may stand only once; put all operations into one patch"));
-        }
-        Self::bad(line, format!("`{}` is not a header; expected {HEADERS}", shorten(header)))
     }
 
     /// The path of a header. One that stands in double quotes is read as git writes such names.
     fn path(line: usize, text: &str) -> Result<PathBuf, PatchError> {
         let path = text.trim();
-        if path.is_empty() {
+        if names::unquoted(path).is_empty() {
             return Self::bad(line, "the header names no file; write the path after the colon");
         }
         Ok(openoxide_display::unquote_path(path))
     }
 
-    /// The `+` lines of an added file. A blank line between two of them is a slip for a lone `+`.
+    /// The `+` lines of an added file. A blank line between two of them is a slip for a lone `+`. A file of which no line
+    /// has its `+` is taken as it stands.
     fn added_lines(&mut self) -> Result<String, PatchError> {
+        self.skip_unified_header();
+        while self.peek().is_some_and(|line| line.starts_with("@@") && self.is_locator(line)) {
+            self.next += 1;
+        }
+        let ends = |line: &str| line.trim_start().starts_with("*** ") || line.starts_with("diff --git ");
+        let own = self.lines[self.next..].iter().take_while(|line| !ends(line));
+        let mut own = own.filter(|line| !line.trim().is_empty()).peekable();
+        let is_bare = own.peek().is_some_and(|first| !first.starts_with([' ', '\t']))
+            && own.all(|line| !line.starts_with(['+', '-', '@', '\\']));
         let mut content = String::new();
         let mut blank = 0;
         while let Some(line) = self.peek() {
-            if let Some(text) = line.strip_prefix('+') {
+            let text =
+                if is_bare && !ends(line) && !line.trim().is_empty() { Some(line) } else { line.strip_prefix('+') };
+            if let Some(text) = text {
                 content.extend(std::iter::repeat_n('\n', blank));
                 blank = 0;
                 content.push_str(if self.crlf { text.strip_suffix('\r').unwrap_or(text) } else { text });
                 content.push('\n');
             } else if line.trim().is_empty() {
                 blank += 1;
-            } else if line.trim_start().starts_with("*** ") {
+            } else if line.starts_with("\\ ") {
+                content.pop();
+            } else if ends(line) {
                 break;
             } else {
                 return Self::bad(
@@ -171,23 +221,11 @@ impl<'a> Parser<'a> {
     }
 
     fn update(&mut self, line: usize, path: PathBuf) -> Result<FileOp, PatchError> {
-        let mut move_to = None;
-        if self.skip_blank() {
-            let header = self.peek().unwrap_or_default().trim();
-            if let Some(target) = header.strip_prefix(MOVE) {
-                move_to = Some(Self::path(self.number(), target)?);
-                self.next += 1;
-            }
-        }
-        let mut chunks = Vec::new();
-        while self.skip_blank() {
-            let text = self.peek().unwrap_or_default();
-            let padded = chunks.is_empty() && text.trim_start().starts_with("*** ");
-            if text.starts_with("***") || padded {
-                break;
-            }
-            let may_omit_locator = chunks.is_empty();
-            chunks.push(self.chunk(may_omit_locator)?);
+        let mut move_to = self.move_to()?;
+        self.skip_unified_header();
+        let chunks = self.chunks()?;
+        if move_to.is_none() {
+            move_to = self.move_to()?;
         }
         if chunks.is_empty() && move_to.is_none() {
             return Self::bad(
@@ -198,86 +236,94 @@ impl<'a> Parser<'a> {
         Ok(FileOp::Update { line, path, move_to, chunks })
     }
 
+    fn move_to(&mut self) -> Result<Option<PathBuf>, PatchError> {
+        if !self.skip_blank() {
+            return Ok(None);
+        }
+        let Some(Header::Move(target)) = self.peek().and_then(header) else { return Ok(None) };
+        let path = Self::path(self.number(), target)?;
+        self.next += 1;
+        Ok(Some(path))
+    }
+
+    pub(crate) fn chunks(&mut self) -> Result<Vec<Chunk>, PatchError> {
+        let mut chunks = Vec::new();
+        while self.skip_blank() {
+            let text = self.peek().unwrap_or_default();
+            let padded = chunks.is_empty() && text.trim_start().starts_with("*** ");
+            if self.ends_chunk(text) || padded {
+                break;
+            }
+            let may_omit_locator = chunks.is_empty();
+            chunks.push(self.chunk(may_omit_locator)?);
+        }
+        Ok(chunks)
+    }
+
+    /// Whether a chunk ends before the next line, which is `text` and no locator.
+    fn ends_chunk(&self, text: &str) -> bool {
+        text.starts_with("***") || text.starts_with("diff --git ") || (self.is_unified && self.at_name_pair())
+    }
+
     fn chunk(&mut self, may_omit_locator: bool) -> Result<Chunk, PatchError> {
         let line = self.number();
         let mut contexts = Vec::new();
         let mut located = false;
-        while let Some(context) = self.peek().and_then(locator) {
+        while let Some(texts) = self.peek().and_then(headers::locator) {
             located = true;
-            if !context.is_empty() {
-                contexts.push(context.to_owned());
-            }
+            contexts.extend(texts);
             self.next += 1;
         }
         if !located && !may_omit_locator {
             let found = self.peek().unwrap_or_default();
             return Self::bad(line, format!("`{}` is outside a chunk; start one with `@@`", shorten(found)));
         }
-        let mut lines = Vec::new();
+        let mut lines: Vec<ChunkLine> = Vec::new();
         let mut end_of_file = false;
-        let mut blank_tail = 0;
+        let (mut blank_head, mut blank_tail) = (0, 0);
+        let mut final_newline = None;
         while let Some(text) = self.peek() {
-            if text.trim_end() == END_OF_FILE {
+            if header(text) == Some(Header::EndOfFile) && text.starts_with("***") {
                 end_of_file = true;
                 self.next += 1;
                 break;
             }
-            if text.starts_with("***") || locator(text).is_some() {
+            if self.ends_chunk(text) || self.is_locator(text) {
                 break;
             }
-            lines.push(self.chunk_line(text)?);
-            blank_tail = if text.is_empty() || text == "\r" { blank_tail + 1 } else { 0 };
             self.next += 1;
+            if text.starts_with("\\ ") {
+                final_newline = match lines.last() {
+                    Some(last) if last.tag == LineTag::Remove => Some(true),
+                    _ => Some(false),
+                };
+                continue;
+            }
+            let is_empty = text.is_empty() || text == "\r";
+            blank_head += usize::from(is_empty && blank_head == lines.len());
+            blank_tail = if is_empty { blank_tail + 1 } else { 0 };
+            lines.push(chunk_line(text));
         }
         if !lines.iter().any(|line| line.tag != LineTag::Context || !line.text.is_empty()) {
             return Self::bad(line, "the chunk has no lines; give lines that start with ` `, `-` or `+`");
         }
-        Ok(Chunk { line, contexts, lines, end_of_file, blank_tail })
-    }
-
-    fn chunk_line(&self, text: &str) -> Result<ChunkLine, PatchError> {
-        // The file decides the ending of a line, so a carriage return at its end is never content here.
-        let text = text.strip_suffix('\r').unwrap_or(text);
-        let (tag, rest) = match text.as_bytes().first() {
-            None => (LineTag::Context, ""),
-            Some(b' ') => (LineTag::Context, &text[1..]),
-            Some(b'-') => (LineTag::Remove, &text[1..]),
-            Some(b'+') => (LineTag::Add, &text[1..]),
-            // A line of other white space only is a blank line that lost its tag.
-            Some(_) if text.trim().is_empty() => (LineTag::Context, ""),
-            Some(_) => {
-                return Self::bad(
-                    self.number(),
-                    format!(
-                        "`{}` has no tag; a line of a chunk starts with ` ` (kept), `-` (removed) or `+` (added)",
-                        shorten(text)
-                    ),
-                );
-            }
-        };
-        Ok(ChunkLine { tag, text: rest.to_owned() })
+        Ok(Chunk { line, contexts, lines, end_of_file, blank_tail, blank_head, open_end: false, final_newline })
     }
 }
 
-/// The text after `@@`, empty when there is none; `None` when the line is no locator.
-fn locator(line: &str) -> Option<&str> {
-    let rest = line.strip_prefix("@@")?;
-    if !rest.is_empty() && !rest.starts_with([' ', '\t', '\r']) {
-        return None;
-    }
-    let rest = rest.strip_suffix('\r').unwrap_or(rest);
-    let text = rest.strip_prefix([' ', '\t']).unwrap_or(rest);
-    if text.trim().is_empty() || is_unified_range(text) { Some("") } else { Some(text.trim_end()) }
-}
-
-/// Whether the text is `-3,7 +3,9 @@ ...`: a range of a unified diff, whose numbers are not to be trusted.
-fn is_unified_range(text: &str) -> bool {
-    let numbers = |part: Option<&str>, sign: char| {
-        part.and_then(|part| part.strip_prefix(sign))
-            .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit() || b == b','))
+fn chunk_line(text: &str) -> ChunkLine {
+    // The file decides the ending of a line, so a carriage return at its end is never content here.
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    let (tag, rest, bare) = match text.as_bytes().first() {
+        None => (LineTag::Context, "", true),
+        Some(b' ') => (LineTag::Context, &text[1..], false),
+        Some(b'-') => (LineTag::Remove, &text[1..], false),
+        Some(b'+') => (LineTag::Add, &text[1..], false),
+        // A line of other white space only is a blank line that lost its tag.
+        Some(_) if text.trim().is_empty() => (LineTag::Context, "", true),
+        Some(_) => (LineTag::Context, text, true),
     };
-    let mut parts = text.split_whitespace();
-    numbers(parts.next(), '-') && numbers(parts.next(), '+') && parts.next().is_none_or(|part| part == "@@")
+    ChunkLine { tag, text: rest.to_owned(), bare }
 }
 
 /// A line as an error message shows it: trimmed and cut.
@@ -314,11 +360,17 @@ mod tests {
             "*** Add File: a.txt\n+one\n+\n+two\n*** Delete File: b.txt\n*** Update File: c.txt\n*** Move to: d.txt\n@@ fn x\n y\n-z\n+w\n*** End of File",
         )
         .unwrap();
-        let line = |tag, text: &str| ChunkLine { tag, text: text.into() };
+        let line = |tag, text: &str| ChunkLine { tag, text: text.into(), bare: false };
         assert_eq!(
             read.hunks,
             vec![
-                FileOp::Add { line: 2, path: "a.txt".into(), content: "one\n\ntwo\n".into(), mode: None },
+                FileOp::Add {
+                    line: 2,
+                    path: "a.txt".into(),
+                    content: "one\n\ntwo\n".into(),
+                    mode: None,
+                    replaces: true
+                },
                 FileOp::Delete { line: 6, path: "b.txt".into() },
                 FileOp::Update {
                     line: 7,
@@ -330,6 +382,9 @@ mod tests {
                         lines: vec![line(LineTag::Context, "y"), line(LineTag::Remove, "z"), line(LineTag::Add, "w")],
                         end_of_file: true,
                         blank_tail: 0,
+                        blank_head: 0,
+                        open_end: false,
+                        final_newline: None,
                     }],
                 },
             ]
@@ -361,7 +416,7 @@ mod tests {
     fn the_first_chunk_may_omit_its_locator_and_blank_lines_are_context() {
         let chunk = only_chunk("*** Update File: a\n x\n\n-y\n\n");
         assert_eq!((chunk.lines.len(), chunk.blank_tail), (5, 2));
-        assert_eq!(chunk.lines[1], ChunkLine { tag: LineTag::Context, text: String::new() });
+        assert_eq!(chunk.lines[1], ChunkLine { tag: LineTag::Context, text: String::new(), bare: true });
         assert_eq!(chunk.line, 3);
         assert!(chunk.contexts.is_empty());
     }
@@ -391,13 +446,15 @@ mod tests {
             ),
             ("hello", "invalid hunk at line 2, `hello` is not a header"),
             ("*** Add File:\n+x", "invalid hunk at line 2, the header names no file"),
-            ("*** Add File: a\nx", "invalid hunk at line 3, `x` is not a line of an added file"),
+            ("*** Add File: a\n+y\nx", "invalid hunk at line 4, `x` is not a line of an added file"),
             ("*** Update File: a", "invalid hunk at line 2, the update of `a` has no chunks"),
             ("*** Update File: a\n@@", "invalid hunk at line 3, the chunk has no lines"),
-            ("*** Update File: a\n@@\n-x\nfoo", "invalid hunk at line 5, `foo` has no tag"),
             ("*** Update File: a\n@@\n-x\n*** End of File\n-y", "invalid hunk at line 6, `-y` is outside a chunk"),
             ("*** Update File: a\n@@\n-x\n***", "invalid hunk at line 5, `***` is not a header"),
-            ("*** Delete File: a\n*** End Patch\n*** Begin Patch", "invalid hunk at line 3, `*** End Patch` may stand"),
+            (
+                "*** Delete File: a\n*** End Patch\n*** Delete File: b",
+                "invalid hunk at line 3, `*** End Patch` may stand",
+            ),
             ("", "invalid patch: it is empty; between"),
         ] {
             let error = patch(body).unwrap_err().to_string();
@@ -409,11 +466,15 @@ mod tests {
     fn a_text_without_its_markers_is_no_patch() {
         for (text, expected) in [
             ("", "invalid patch: it is empty"),
+            ("print(1)", "invalid patch: the first line must be `*** Begin Patch`, found `print(1)`"),
             (
-                "diff --git a/x b/x",
-                "invalid patch: the first line must be `*** Begin Patch`, found `diff --git a/x b/x`",
+                "cd x; apply_patch y",
+                "invalid patch: the first line must be `*** Begin Patch`, found `cd x; apply_patch y`",
             ),
-            ("*** Begin Patch\n*** Delete File: a", "invalid patch: the last line must be `*** End Patch`"),
+            (
+                "*** Begin Patch\n*** Add File: a\n+x",
+                "invalid hunk at line 2, the patch stops in the middle of the added file",
+            ),
             ("*** Begin Patch\n*** Add File: a\n+\0\n*** End Patch", "invalid patch: it holds a NUL byte"),
         ] {
             let error = parse(text).unwrap_err().to_string();

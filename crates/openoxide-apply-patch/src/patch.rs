@@ -20,8 +20,11 @@ pub enum FileOp {
         line: usize,
         /// Where.
         path: PathBuf,
-        /// Its content: every line ended by a line feed; empty when the operation has no lines.
+        /// Its content: every line ended by a line feed, unless the patch says otherwise; empty when the operation has no
+        /// lines.
         content: String,
+        /// Whether a text file that stands there is rewritten, as patches mean it. If not, the place must be free.
+        replaces: bool,
         /// Its permissions; the usual ones for a new file where none are named, which patches cannot do.
         mode: Option<u32>,
     },
@@ -32,6 +35,19 @@ pub enum FileOp {
         /// Which.
         path: PathBuf,
     },
+    /// Changes one text of a file into another; no patch says it like this, tools with arguments do.
+    Edit {
+        /// 1-based place among the operations, for messages.
+        line: usize,
+        /// Which file. It is created where it does not exist and `old` is empty.
+        path: PathBuf,
+        /// The text to be changed.
+        old: String,
+        /// What it becomes.
+        new: String,
+        /// Whether every place is changed, where there is more than one.
+        all: bool,
+    },
     /// Changes a file, moves it, or both.
     Update {
         /// 1-based patch line of the header.
@@ -40,7 +56,7 @@ pub enum FileOp {
         path: PathBuf,
         /// Its new path.
         move_to: Option<PathBuf>,
-        /// The changes, in file order; empty only for a pure move.
+        /// The changes, as a rule in file order; empty only for a pure move.
         chunks: Vec<Chunk>,
     },
 }
@@ -49,7 +65,7 @@ impl FileOp {
     /// Puts other paths in the place of those that it names.
     pub fn map_paths(&mut self, map: impl Fn(&Path) -> PathBuf) {
         match self {
-            Self::Add { path, .. } | Self::Delete { path, .. } => *path = map(path),
+            Self::Add { path, .. } | Self::Delete { path, .. } | Self::Edit { path, .. } => *path = map(path),
             Self::Update { path, move_to, .. } => {
                 *path = map(path);
                 *move_to = move_to.as_deref().map(map);
@@ -61,7 +77,10 @@ impl FileOp {
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
-            Self::Add { path, .. } | Self::Delete { path, .. } | Self::Update { path, .. } => path,
+            Self::Add { path, .. }
+            | Self::Delete { path, .. }
+            | Self::Edit { path, .. }
+            | Self::Update { path, .. } => path,
         }
     }
 
@@ -69,7 +88,10 @@ impl FileOp {
     #[must_use]
     pub fn line(&self) -> usize {
         match self {
-            Self::Add { line, .. } | Self::Delete { line, .. } | Self::Update { line, .. } => *line,
+            Self::Add { line, .. }
+            | Self::Delete { line, .. }
+            | Self::Edit { line, .. }
+            | Self::Update { line, .. } => *line,
         }
     }
 }
@@ -88,6 +110,12 @@ pub struct Chunk {
     /// How many of the last `lines` were wholly empty in the patch, without even the leading space. They are context if
     /// the file has them, and mere spacing between the patch's parts if not.
     pub blank_tail: usize,
+    /// The same for the first of them.
+    pub blank_head: usize,
+    /// Whether the patch ended with this chunk and without its end marker: it may have been cut off.
+    pub open_end: bool,
+    /// Whether the file is to end with a line feed, where the patch says so (`\ No newline at end of file`).
+    pub final_newline: Option<bool>,
 }
 
 /// One line of a chunk, without its tag and line ending.
@@ -97,6 +125,8 @@ pub struct ChunkLine {
     pub tag: LineTag,
     /// Its text.
     pub text: String,
+    /// Whether it stood there without any tag.
+    pub bare: bool,
 }
 
 /// What happens to a chunk's line.

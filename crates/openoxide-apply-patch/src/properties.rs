@@ -9,8 +9,8 @@ use crate::{Patch, PatchError, extract_from_shell, lines::Document, matcher, par
 fn rewrite(patch: &Patch, old: &str) -> Result<String, PatchError> {
     let FileOp::Update { chunks, .. } = &patch.hunks[0] else { panic!("not an update") };
     let document = Document::new(old);
-    let placements = matcher::place(&document.texts(), chunks, "f".as_ref())?;
-    Ok(document.rebuild(&placements))
+    let placements = matcher::place(&document, chunks, "f".as_ref())?;
+    document.rebuild(&placements, "f".as_ref())
 }
 
 /// The patch that turns one list of lines into another, with three lines of context. `damage` rewrites each kept or
@@ -220,8 +220,7 @@ fn kept(patch: &Patch, old: &str) -> Option<String> {
     let result = rewrite(patch, old).ok()?;
     let FileOp::Update { chunks, .. } = &patch.hunks[0] else { return None };
     let document = Document::new(old);
-    let texts = document.texts();
-    let placements = matcher::place(&texts, chunks, "f".as_ref()).ok()?;
+    let placements = matcher::place(&document, chunks, "f".as_ref()).ok()?;
     let olds: Vec<&str> = old.split_inclusive('\n').collect();
     let news: Vec<&str> = result.split_inclusive('\n').collect();
     let (mut from, mut to) = (0, 0);
@@ -239,7 +238,7 @@ fn kept(patch: &Patch, old: &str) -> Option<String> {
             same(from, to)?;
             (from, to) = (from + 1, to + 1);
         }
-        for line in placement.lines {
+        for line in placement.lines.iter() {
             match line.tag {
                 crate::LineTag::Context => {
                     same(from, to)?;

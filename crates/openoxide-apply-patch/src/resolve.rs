@@ -143,20 +143,17 @@ impl Tree {
         if text.contains(&0) {
             return Err(bad("it holds a NUL byte"));
         }
-        if path.components().any(|part| part == Component::ParentDir) {
-            return Err(bad("`..` is not allowed; write the path from the root of the workspace, or an absolute one"));
-        }
         let beneath = match (path.strip_prefix(&self.root), path.strip_prefix(&self.real)) {
             (Ok(rest), _) | (_, Ok(rest)) => Some(rest),
             _ if path.is_absolute() => None,
             _ => Some(path),
         };
-        let parts: Vec<&std::ffi::OsStr> = beneath
+        let parts: Vec<Component<'_>> = beneath
             .unwrap_or(path)
             .components()
-            .filter_map(|part| if let Component::Normal(name) = part { Some(name) } else { None })
+            .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir))
             .collect();
-        let Some((name, parents)) = parts.split_last() else {
+        let Some((Component::Normal(name), parents)) = parts.split_last() else {
             return Err(bad("it names a directory; name a file"));
         };
         if text.ends_with(b"/") || text.ends_with(b"/.") {
@@ -173,22 +170,34 @@ impl Tree {
         })
     }
 
-    /// Follows directories from `base`. With `confined`, a link that leaves the root is refused. Directories that do not
-    /// exist yet are taken as named.
+    /// Follows directories from `base`. With `confined`, a link that leaves the root is refused, until `..` has left it in
+    /// so many words: then the place is outside, and judged as such. Directories that do not exist yet are taken as named.
     fn walk(
         &self,
         base: &Path,
-        parts: &[&std::ffi::OsStr],
-        confined: bool,
+        parts: &[Component<'_>],
+        mut confined: bool,
         path: &Path,
     ) -> Result<PathBuf, PatchError> {
         let refuse = |message: String| Err(PatchError::Refused { path: path.into(), message });
         let mut dir = base.to_path_buf();
         for (index, part) in parts.iter().enumerate() {
+            if *part == Component::ParentDir {
+                // What was followed so far is without links, so its parent is the path without its last name.
+                dir.pop();
+                confined &= dir.starts_with(&self.real);
+                continue;
+            }
             let next = dir.join(part);
             let kind = match next.symlink_metadata() {
                 Ok(metadata) => metadata.file_type(),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    if parts[index..].contains(&Component::ParentDir) {
+                        return refuse(format!(
+                            "`{}` does not exist, so `..` after it leads nowhere",
+                            quote_path(&next)
+                        ));
+                    }
                     dir.extend(&parts[index..]);
                     return Ok(dir);
                 }

@@ -12,15 +12,15 @@ use std::{
 use openoxide_display::quote_path;
 
 use crate::{
-    MAX_TOTAL_BYTES, PatchError, diff,
+    MAX_TOTAL_BYTES, PatchError, diff, edit,
     lines::Document,
-    matcher,
+    matcher, names,
     patch::{Chunk, FileOp, Patch},
     place::Walk,
     resolve::{self, Base, Snapshot, Target, Tree},
 };
 
-const USE_UPDATE: &str = "change it with `*** Update File:`, or replace it by putting `*** Delete File:` before `*** Add File:` in one patch";
+const NOT_FREE: &str = "something was put there meanwhile; it is left as it is";
 const MOVE_ELSEWHERE: &str = "move to a path that is free, or delete that file first in a patch of its own";
 
 /// What happens to a file.
@@ -129,6 +129,8 @@ impl Patch {
     ) -> Result<VerifiedPatch, PatchError> {
         let mut verifier = Verifier {
             patch: VerifiedPatch { tree: Tree::new(root, base, walk)?, changes: Vec::new(), plans: Vec::new() },
+            ops: &self.hunks,
+            root,
             may_read,
             named: HashMap::new(),
             ids: HashMap::new(),
@@ -136,8 +138,11 @@ impl Patch {
         };
         for op in &self.hunks {
             match op {
-                FileOp::Add { line, path, content, mode } => verifier.add(*line, path, content, *mode)?,
+                FileOp::Add { line, path, content, mode, replaces } => {
+                    verifier.add(*line, path, content, *mode, *replaces)?;
+                }
                 FileOp::Delete { line, path } => verifier.delete(*line, path)?,
+                FileOp::Edit { line, path, old, new, all } => verifier.edit(*line, path, old, new, *all)?,
                 FileOp::Update { line, path, move_to, chunks } => {
                     verifier.update(*line, path, move_to.as_deref(), chunks)?;
                 }
@@ -151,6 +156,8 @@ impl Patch {
 
 struct Verifier<'a> {
     patch: VerifiedPatch,
+    ops: &'a [FileOp],
+    root: &'a Path,
     may_read: &'a dyn Fn(&Path) -> bool,
     /// Every absolute path the patch has named so far -> its change and the patch line.
     named: HashMap<PathBuf, (usize, usize)>,
@@ -161,8 +168,15 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
-    fn add(&mut self, line: usize, path: &Path, content: &str, mode: Option<u32>) -> Result<(), PatchError> {
-        let target = self.patch.tree.resolve(path, line)?;
+    fn add(
+        &mut self,
+        line: usize,
+        path: &Path,
+        content: &str,
+        mode: Option<u32>,
+        replaces: bool,
+    ) -> Result<(), PatchError> {
+        let (path, target) = if replaces { self.new_name(path, line)? } else { self.literal(path, line)? };
         self.hold(&target.shown, content)?;
         if let Some(&(index, first)) = self.named.get(&target.absolute) {
             let change = &mut self.patch.changes[index];
@@ -174,26 +188,111 @@ impl Verifier<'_> {
             }
             return Err(conflict(&target, first, line, "write one operation that gives the file its final content"));
         }
-        self.check_free(&target, USE_UPDATE)?;
-        self.push(line, path, target, None, None, ChangeKind::Add, Some(content.to_owned()));
+        if replaces && self.patch.tree.occupant(&target)?.is_some() {
+            // It is shown as what it is: a change of the file that stands there.
+            let old = self.read(&target, line, "update")?;
+            let new = Document::new(&old.text).dressed(content);
+            self.push(line, &path, target, None, Some(old), ChangeKind::Update, Some(new));
+            return Ok(());
+        }
+        self.check_free(&target, NOT_FREE)?;
+        self.push(line, &path, target, None, None, ChangeKind::Add, Some(content.to_owned()));
         if let Some(plan) = self.patch.plans.last_mut() {
             plan.mode = mode;
         }
         Ok(())
     }
 
+    fn literal(&self, path: &Path, line: usize) -> Result<(PathBuf, Target), PatchError> {
+        Ok((path.to_owned(), self.patch.tree.resolve(path, line)?))
+    }
+
+    /// The file that an operation means: the one that is called so, else the only one that a reading of the path leads to.
+    fn existing(&self, path: &Path, line: usize) -> Result<(PathBuf, Target), PatchError> {
+        let literal = self.literal(path, line)?;
+        let is_there = |target: &Target| {
+            self.named.contains_key(&target.absolute) || !matches!(self.patch.tree.occupant(target), Ok(None))
+        };
+        if is_there(&literal.1) {
+            return Ok(literal);
+        }
+        let mut found: Vec<(PathBuf, Target)> = Vec::new();
+        for reading in names::readings(path, self.root) {
+            if let Ok((reading, target)) = self.literal(&reading, line)
+                && is_there(&target)
+                && found.iter().all(|(_, other)| *other != target)
+            {
+                found.push((reading, target));
+            }
+        }
+        match found.len() {
+            0 => Ok(literal),
+            1 => Ok(found.remove(0)),
+            _ => Err(several(path, line, found.iter().map(|(_, target)| &*target.shown))),
+        }
+    }
+
+    /// The place of a new file. The prefix of a diff before it counts as one where the rest of the patch has them.
+    fn new_name(&self, path: &Path, line: usize) -> Result<(PathBuf, Target), PatchError> {
+        let plain = path.to_str().map_or(path, |text| Path::new(names::unquoted(text)));
+        let (plain, literal) = self.literal(plain, line)?;
+        let Some(rest) = names::without_prefix(&plain) else { return Ok((plain, literal)) };
+        let first: PathBuf = plain.components().take(1).collect();
+        if self.root.join(first).exists() {
+            return Ok((plain, literal));
+        }
+        let (rest, stripped) = self.literal(&rest, line)?;
+        let others = self.ops.iter().filter(|op| !matches!(op, FileOp::Add { .. }));
+        let mut prefixed = others.filter_map(|op| names::without_prefix(op.path()).map(|rest| (op, rest)));
+        if prefixed.any(|(op, rest)| self.existing(op.path(), op.line()).is_ok_and(|(found, _)| found == rest)) {
+            return Ok((rest, stripped));
+        }
+        let parent = rest.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if parent.is_some_and(|parent| self.root.join(parent).is_dir()) {
+            return Err(several(path, line, [&*literal.shown, &*stripped.shown].into_iter()));
+        }
+        Ok((plain, literal))
+    }
+
     fn delete(&mut self, line: usize, path: &Path) -> Result<(), PatchError> {
-        let target = self.patch.tree.resolve(path, line)?;
+        let (path, target) = self.existing(path, line)?;
         if let Some(&(_, first)) = self.named.get(&target.absolute) {
             return Err(conflict(&target, first, line, "to delete the file, drop its other operation"));
         }
         let old = self.read(&target, line, "delete")?;
-        self.push(line, path, target, None, Some(old), ChangeKind::Delete, None);
+        self.push(line, &path, target, None, Some(old), ChangeKind::Delete, None);
+        Ok(())
+    }
+
+    fn edit(&mut self, line: usize, path: &Path, old: &str, new: &str, all: bool) -> Result<(), PatchError> {
+        let (path, target) = self.existing(path, line)?;
+        if let Some(&(index, _)) = self.named.get(&target.absolute) {
+            let change = &self.patch.changes[index];
+            let text = edit::replace(change.new.as_deref().unwrap_or_default(), old, new, all, &target.shown)?;
+            self.hold(&target.shown, &text)?;
+            self.patch.changes[index].new = Some(text);
+            return Ok(());
+        }
+        if old.is_empty() && self.patch.tree.occupant(&target)?.is_none() {
+            self.check_free(&target, NOT_FREE)?;
+            self.hold(&target.shown, new)?;
+            self.push(line, &path, target, None, None, ChangeKind::Add, Some(new.to_owned()));
+            return Ok(());
+        }
+        let snapshot = self.read(&target, line, "update")?;
+        let text = edit::replace(&snapshot.text, old, new, all, &target.shown)?;
+        self.hold(&target.shown, &text)?;
+        self.push(line, &path, target, None, Some(snapshot), ChangeKind::Update, Some(text));
         Ok(())
     }
 
     fn update(&mut self, line: usize, path: &Path, move_to: Option<&Path>, chunks: &[Chunk]) -> Result<(), PatchError> {
-        let target = self.patch.tree.resolve(path, line)?;
+        let literal = path;
+        let (path, target) = self.existing(literal, line)?;
+        // The new name has the prefix that the old one had.
+        let is_prefixed = names::without_prefix(literal).is_some_and(|rest| rest == path);
+        let stripped = move_to.filter(|_| is_prefixed).and_then(names::without_prefix);
+        let move_to = stripped.as_deref().or(move_to);
         let composed = match self.named.get(&target.absolute) {
             None => None,
             Some(&(index, first)) => {
@@ -225,7 +324,7 @@ impl Verifier<'_> {
         }
         let old = self.read(&target, line, "update")?;
         let new = self.rewrite(&target, &old.text, chunks)?;
-        self.push(line, path, target, destination, Some(old), ChangeKind::Update, Some(new));
+        self.push(line, &path, target, destination, Some(old), ChangeKind::Update, Some(new));
         Ok(())
     }
 
@@ -273,8 +372,8 @@ impl Verifier<'_> {
 
     fn rewrite(&mut self, target: &Target, old: &str, chunks: &[Chunk]) -> Result<String, PatchError> {
         let document = Document::new(old);
-        let placements = matcher::place(&document.texts(), chunks, &target.shown)?;
-        let new = document.rebuild(&placements);
+        let placements = matcher::place(&document, chunks, &target.shown)?;
+        let new = document.rebuild(&placements, &target.shown)?;
         self.hold(&target.shown, &new)?;
         Ok(new)
     }
@@ -347,6 +446,14 @@ impl Verifier<'_> {
 
 fn conflict(target: &Target, first: usize, second: usize, message: &str) -> PatchError {
     PatchError::Conflict { path: target.shown.clone(), first, second, message: message.into() }
+}
+
+/// The error for a path that may be more than one file.
+fn several<'a>(path: &Path, line: usize, places: impl Iterator<Item = &'a Path>) -> PatchError {
+    let places: Vec<String> = places.map(|place| format!("`{}`", quote_path(place))).collect();
+    let message =
+        format!("it may mean {}; write `./` and the path from the root of the workspace", places.join(" or "));
+    PatchError::InvalidPath { path: path.into(), line, message }
 }
 
 impl Plan {

@@ -61,7 +61,32 @@ fn updates_give_exactly_this() {
         ),
         ("dashes and odd spaces", "a \u{2013} b\u{a0}c\nx\n", "@@\n a - b c\n-x\n+y", "a \u{2013} b\u{a0}c\ny\n"),
         ("inserted lines follow a missing prefix", "    a\n      b\n", "@@\n a\n-  b\n+    c", "    a\n        c\n"),
-        ("unclear indentation stays as written", "    a\n", "@@\n-  a\n+     c", "     c\n"),
+        ("chunks in another order", "a\nb\nc\n", "@@\n-c\n@@\n-a", "b\n"),
+        ("equal chunks for as many places", "x\na\nx\n", "@@\n-x\n+y\n@@\n-x\n+y", "y\na\ny\n"),
+        ("one of equal lines goes, whichever", "a\n\n\nb\n", "@@\n-\n", "a\n\nb\n"),
+        ("chunks that share context", "a\nb\nc\n", "@@\n-a\n+A\n b\n@@\n b\n-c\n+C", "A\nb\nC\n"),
+        ("a chunk said twice", "a\nb\n", "@@\n-a\n+A\n@@\n-a\n+A", "A\nb\n"),
+        (
+            "kept lines without a tag",
+            "def f():\n    a\n    b\n",
+            "@@\ndef f():\n    a\n-    b\n+    c",
+            "def f():\n    a\n    c\n",
+        ),
+        ("white space at the end of every line", "a\nb\n", "@@\n a \n-b \n+c ", "a\nc\n"),
+        (
+            "typographic quotes in the whole patch",
+            "f(\"a\")\n",
+            "@@\n-f(\u{201c}a\u{201d})\n+f(\u{201c}b\u{201d})",
+            "f(\"b\")\n",
+        ),
+        (
+            "a changed line keeps the file's quotes",
+            "say \u{201c}a\u{201d} now\n",
+            "@@\n-say \"a\" now\n+say \"b\" now",
+            "say \u{201c}b\u{201d} now\n",
+        ),
+        ("no newline at the end, said so", "a\nb\n", "@@\n a\n-b\n+c\n\\ No newline at end of file", "a\nc"),
+        ("a newline at the end, said so", "a\nb", "@@\n a\n-b\n\\ No newline at end of file\n+c", "a\nc\n"),
         ("crlf file, lf patch", "a\r\nb\r\nc\r\n", "@@\n a\n-b\n+B\n+BB\n c", "a\r\nB\r\nBB\r\nc\r\n"),
         ("crlf file, crlf patch", "a\r\nb\r\n", "@@\r\n a\r\n-b\r\n+B\r", "a\r\nB\r\n"),
         ("lf file, crlf patch", "a\nb\n", "@@\r\n a\r\n-b\r\n+B\r", "a\nB\n"),
@@ -162,10 +187,22 @@ fn refused_chunks_say_what_to_do() {
             "failed to find expected lines in f (chunk at patch line 3):\na\nB\nc\nthe nearest place starts at line 1; there line 2 reads `b` where the patch has `B`",
         ),
         (
-            "wrong order",
+            "twice the same line",
             "a\nb\nc\n",
-            "@@\n-c\n@@\n-a",
-            "failed to find expected lines in f (chunk at patch line 5):\na\nthey stand at line 1, before the end of the chunk before",
+            "@@\n-c\n+x\n@@\n-c\n+y",
+            "failed to find expected lines in f (chunk at patch line 6):\nc\nthey stand at line 3, where another chunk",
+        ),
+        (
+            "unclear indentation",
+            "    a\n",
+            "@@\n-  a\n+     c",
+            "unclear chunk at patch line 3 for f: it fits at line 1, where the file is indented otherwise",
+        ),
+        (
+            "loose in order, or strict out of it",
+            "x\nb\n  x\n",
+            "@@\n-b\n@@\n-x",
+            "ambiguous chunk at patch line 5: it fits f at lines 1 and 3;",
         ),
         (
             "not the end",
@@ -230,7 +267,6 @@ fn a_patch_of_every_kind_is_applied_shown_and_summed_up() {
 fn nothing_is_overwritten_silently() {
     let dir = tree(&[("a", "a\n"), ("b", "b\n")]);
     for (body, expected) in [
-        ("*** Add File: a\n+x", "a already exists: change it with `*** Update File:`"),
         ("*** Update File: a\n*** Move to: b", "b already exists: move to a path that is free"),
         ("*** Add File: c\n+x\n*** Update File: a\n*** Move to: c", "c is named twice, at lines 2 and 5"),
         ("*** Update File: a\n*** Move to: ./a", "a is named twice, at lines 2 and 3: the file would move onto itself"),
@@ -263,11 +299,20 @@ fn updates_of_one_file_compose_and_a_deleted_file_can_be_rewritten() {
 fn paths_are_confined_and_the_outside_is_reported() {
     let outside = tree(&[("o", "o\n")]);
     let dir = tree(&[("sub/a", "a\n")]);
-    for path in ["../x", "sub/../x", "sub/..", "/a/../b"] {
-        let error = verify(dir.path(), &format!("*** Add File: {path}\n+x")).unwrap_err();
-        assert!(error.to_string().contains("`..` is not allowed"), "{error}");
+    let real = dir.path().canonicalize().unwrap();
+    for (path, place) in [
+        ("../x", real.with_file_name("x")),
+        ("sub/../x", real.join("x")),
+        ("sub/../../x", real.with_file_name("x")),
+        ("/usr/../x", "/x".into()),
+    ] {
+        let patch = verify(dir.path(), &format!("*** Add File: {path}\n+x")).unwrap();
+        assert_eq!(patch.changes()[0].real, place, "{path}");
+        assert_eq!(patch.outside_root().is_empty(), place.starts_with(&real), "{path}");
     }
-    for path in [".", "sub/", "/", dir.path().to_str().unwrap()] {
+    let error = verify(dir.path(), "*** Add File: none/../x\n+x").unwrap_err();
+    assert!(error.to_string().contains("does not exist, so `..` after it leads nowhere"), "{error}");
+    for path in [".", "sub/..", "sub/", "/", dir.path().to_str().unwrap()] {
         let error = verify(dir.path(), &format!("*** Add File: {path}\n+x")).unwrap_err();
         assert!(error.to_string().contains("names a directory"), "{error}");
     }

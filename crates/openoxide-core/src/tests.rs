@@ -5,6 +5,7 @@ mod attaching;
 mod budgets;
 mod commands;
 mod coverage;
+mod edits;
 mod exchanges;
 mod faults;
 mod lasting;

@@ -161,6 +161,6 @@ fn plan(view: &FileView, file: &FileRecord) -> Result<(), &'static str> {
 fn operations(file: &FileRecord, count: usize) -> Vec<FileOp> {
     let (path, mode) = (file.path.clone(), file.mode);
     let delete = file.after.as_ref().map(|_| FileOp::Delete { line: count + 1, path: path.clone() });
-    let add = file.before.clone().map(|content| FileOp::Add { line: count + 2, path, content, mode });
+    let add = file.before.clone().map(|content| FileOp::Add { line: count + 2, path, content, mode, replaces: false });
     delete.into_iter().chain(add).collect()
 }

@@ -10,7 +10,7 @@ use crate::{
     TurnStatus,
 };
 
-fn decide(thread: &Arc<Thread>, id: crate::ApprovalId, decision: Decision) -> Result<(), CoreError> {
+pub(super) fn decide(thread: &Arc<Thread>, id: crate::ApprovalId, decision: Decision) -> Result<(), CoreError> {
     thread.submit(Op::Approval { id, decision, by: Decider::Client(Some("tester".to_owned())) }).map(drop)
 }
 

@@ -33,7 +33,8 @@ async fn mistaken_arguments_get_a_sentence_that_names_the_field() {
         ("read_file", r#"{"path": "a.txt", "offset": 0}"#, "`offset`"),
         ("grep", r#"{"pattern": "("}"#, "`pattern`"),
         ("update_plan", r#"{"plan": [{"step": "x", "status": "maybe"}]}"#, "`in_progress`"),
-        ("shell", "{}", "There is no tool named `shell` here; the tools are exec_command,"),
+        ("shell", "{}", "`cmd` is missing"),
+        ("teleport", "{}", "There is no tool named `teleport` here; the tools are exec_command,"),
         ("apply_patch", "no patch", "The patch was not applied"),
     ];
     for (tool, arguments, expected) in cases {

@@ -13,7 +13,7 @@ use crate::api::Owner;
 use crate::mutex::lock;
 use crate::store::{DiskUse, SyncQueue, ThreadStore};
 use crate::tools::runner::CommandRunner;
-use crate::tools::{Shell, ToolAccess, Toolbox, Toolboxes};
+use crate::tools::{EditStyle, Shell, ToolAccess, Toolbox, Toolboxes};
 use crate::{Config, CoreError, Shares, ThreadConfig};
 
 /// How long the places that are hidden are taken to be the same. What a place is called never changes; where a link of the
@@ -60,7 +60,8 @@ impl Core {
             // No command can be held to reading.
             (true, false) => ToolAccess::Read,
         };
-        self.toolboxes.of(access, self.config.provider.facts(&thread.model).images)
+        let images = self.config.provider.facts(&thread.model).images;
+        self.toolboxes.of(access, images, EditStyle::of(&thread.model))
     }
 
     /// The length of a thread of this model, in tokens, from which on it is summed up.

@@ -1,16 +1,17 @@
 //! `apply_patch`: changes files by a patch that is checked whole against the files before anything is written.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use openoxide_apply_patch::{Base, Change, ChangeKind, Patch, VerifiedPatch};
+use openoxide_apply_patch::{Base, Change, ChangeKind, FileOp, Patch, VerifiedPatch};
 use openoxide_llm::ToolSpec;
 use openoxide_sandbox::Confinement;
 
 use super::args::Args;
 use super::env::Files;
+use super::families::EditStyle;
 use super::host::Reader;
 use super::turn_diff::{TurnDiff, relative};
 use super::{CallOutcome, Prepared, ToolCall};
@@ -21,7 +22,7 @@ use crate::store::{EventRecord, PatchLedger, RolloutItem};
 use crate::{ApprovalAction, FileChange, FileChangeKind, ItemStatus, TurnItemKind};
 
 /// Its name.
-const NAME: &str = "apply_patch";
+pub(super) const NAME: &str = "apply_patch";
 
 /// What is offered to the model.
 fn spec() -> ToolSpec {
@@ -50,10 +51,35 @@ impl super::tool::Tool for Tool {
         false
     }
 
+    fn style(&self) -> Option<EditStyle> {
+        Some(EditStyle::Patch)
+    }
+
     fn parse(&self, env: &ToolEnv, call: &ToolCall) -> Result<Box<dyn PreparedCall>, String> {
-        let text = if call.custom { call.input.clone() } else { Args::parse(&call.input)?.text("input")? };
+        let text = if call.custom && !call.input.trim_start().starts_with('{') {
+            call.input.clone()
+        } else {
+            text_of(&mut Args::parse(&call.input)?)?
+        };
         Ok(Box::new(ApplyPatch::at(env.cwd().to_owned(), &text)?))
     }
+}
+
+/// The patch in the arguments of a call; other harnesses give it under other names, or as the words of a command.
+fn text_of(args: &mut Args) -> Result<String, String> {
+    for field in ["command", "cmd"] {
+        if let Some(serde_json::Value::Array(words)) = args.take(field) {
+            return match words.as_slice() {
+                [serde_json::Value::String(name), serde_json::Value::String(patch)] if name == NAME => {
+                    Ok(patch.clone())
+                }
+                _ => Err(format!(
+                    "`{field}` must be `[\"{NAME}\", PATCH]` when it is a list; give the patch as `input`."
+                )),
+            };
+        }
+    }
+    args.first_text(&["input", "patch", "patch_text", "patchText", "diff", "content"])
 }
 
 /// A patch that was parsed.
@@ -61,6 +87,8 @@ impl super::tool::Tool for Tool {
 pub(super) struct ApplyPatch {
     patch: Arc<Patch>,
     root: PathBuf,
+    /// What it is called in messages: patch, edit, file.
+    word: &'static str,
     /// What it would change, once it was checked. It is shown for a decision, and what is applied must be the same.
     changes: Vec<FileChange>,
 }
@@ -88,7 +116,18 @@ impl ApplyPatch {
     pub(super) fn at(root: PathBuf, text: &str) -> Result<Self, String> {
         let patch =
             openoxide_apply_patch::parse(text).map_err(|error| format!("The patch was not applied: {error}."))?;
-        Ok(Self { patch: Arc::new(patch), root, changes: Vec::new() })
+        Ok(Self { patch: Arc::new(patch), root, word: "patch", changes: Vec::new() })
+    }
+
+    /// The same for operations that were not written as a patch.
+    pub(super) fn of(root: PathBuf, hunks: Vec<FileOp>, word: &'static str) -> Self {
+        Self { patch: Arc::new(Patch { hunks }), root, word, changes: Vec::new() }
+    }
+
+    /// Says that nothing was done.
+    fn refusal(&self, error: &str) -> String {
+        let done = if self.word == "file" { "written" } else { "applied" };
+        format!("The {} was not {done}: {error}.", self.word)
     }
 
     /// Checks the patch against the files as they are now.
@@ -118,7 +157,9 @@ impl ApplyPatch {
             }
             Err(error) => Prepared::Refused {
                 message: format!(
-                    "The patch was not applied: {error}. No file was changed; read the file again and correct the patch."
+                    "{} No file was changed; read the file again and correct the {}.",
+                    self.refusal(&error),
+                    if self.word == "file" { "call" } else { self.word }
                 ),
                 item: self.item(env, ItemStatus::Failed),
                 later: true,
@@ -160,7 +201,7 @@ impl ApplyPatch {
         .await;
         let (output, status) = match done.unwrap_or_else(|_| Err("applying it failed inside".to_owned())) {
             Ok(summary) => (summary, ItemStatus::Completed),
-            Err(error) => (format!("The patch was not applied: {error}."), ItemStatus::Failed),
+            Err(error) => (self.refusal(&error), ItemStatus::Failed),
         };
         CallOutcome::plain(output, self.item(&env, status))
     }
@@ -184,20 +225,54 @@ fn verify(
     let view = files.view_of(workspace, Reader::Tool);
     let mapped = confinement.filter(|confinement| confinement.private_tmp.is_some()).map(|confinement| {
         let mut patch = patch.clone();
-        patch.hunks.iter_mut().for_each(|op| op.map_paths(|path| confinement.map(path)));
+        patch.hunks.iter_mut().for_each(|op| {
+            op.map_paths(|path| {
+                // `..` may lead to the command's own `/tmp` as well.
+                let cleaned = cleaned(root, path);
+                let mapped = confinement.map(&cleaned);
+                if mapped == cleaned { path.to_path_buf() } else { mapped }
+            });
+        });
         patch
     });
     let patch = mapped.as_ref().unwrap_or(patch);
     let may_read = |path: &Path| !view.hides(path) && confinement.is_none_or(|confinement| !confinement.hides(path));
-    patch.verify_where(root, Some(base), &may_read).map_err(|error| error.to_string())
+    let verified = patch.verify_where(root, Some(base), &may_read).map_err(|error| error.to_string())?;
+    // What a link led to is named by no path that could be mapped.
+    let elsewhere = |place: &PathBuf| confinement.is_some_and(|confinement| confinement.map(place) != *place);
+    if let Some(place) = places(verified.changes()).find(|place| elsewhere(place)) {
+        return Err(format!(
+            "{} leads to a directory that commands see as another; name the file by its absolute path",
+            openoxide_display::quote_path(place)
+        ));
+    }
+    Ok(verified)
+}
+
+/// A path without `..`, as far as its words go.
+fn cleaned(root: &Path, path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for part in root.join(path).components() {
+        match part {
+            Component::ParentDir => {
+                clean.pop();
+            }
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => clean.push(part),
+        }
+    }
+    clean
+}
+
+fn places(changes: &[Change]) -> impl Iterator<Item = &PathBuf> {
+    changes.iter().flat_map(|change| std::iter::once(&change.real).chain(&change.move_to_real))
 }
 
 /// The files that the changes write, and whether the sandbox would not let a command write them.
 fn patched_files(confinement: Option<&Confinement>, changes: &[Change]) -> Vec<PatchedFile> {
-    let places = changes.iter().flat_map(|change| std::iter::once(&change.real).chain(&change.move_to_real));
     // A sandbox that cannot be told lets nothing be written.
     let is_beyond = |place: &PathBuf| confinement.is_none_or(|confinement| !confinement.may_write(place));
-    places.map(|place| PatchedFile { path: place.clone(), is_beyond: is_beyond(place) }).collect()
+    places(changes).map(|place| PatchedFile { path: place.clone(), is_beyond: is_beyond(place) }).collect()
 }
 
 fn file_change(root: &Path, change: &Change) -> FileChange {

@@ -25,12 +25,54 @@ impl Args {
         self.0.remove(field).filter(|value| !value.is_null())
     }
 
+    /// Puts a field back, or under another name.
+    pub(super) fn put(&mut self, field: &str, value: Value) {
+        self.0.insert(field.to_owned(), value);
+    }
+
     /// A text that must be there and not be blank.
     pub(super) fn text(&mut self, field: &str) -> Result<String, String> {
         match self.optional_text(field)? {
             Some(text) if !text.trim().is_empty() => Ok(text),
             Some(_) => Err(format!("`{field}` is empty; give a text.")),
             None => Err(format!("`{field}` is missing; give it as a text.")),
+        }
+    }
+
+    /// A text that must be there under one of these names, the first of which is its own, and not be blank.
+    pub(super) fn first_text(&mut self, fields: &[&str]) -> Result<String, String> {
+        match self.under(fields) {
+            Some(field) => self.text(field),
+            None => Err(self.missing(fields)),
+        }
+    }
+
+    /// The same for a text that may be empty.
+    pub(super) fn any_text(&mut self, fields: &[&str]) -> Result<String, String> {
+        let missing = self.missing(fields);
+        let Some(field) = self.under(fields) else { return Err(missing) };
+        self.optional_text(field)?.ok_or(missing)
+    }
+
+    /// The one of the names that was given.
+    fn under<'f>(&self, fields: &[&'f str]) -> Option<&'f str> {
+        fields.iter().copied().find(|field| self.0.get(*field).is_some_and(|value| !value.is_null()))
+    }
+
+    fn missing(&self, fields: &[&str]) -> String {
+        let field = fields.first().copied().unwrap_or_default();
+        let given: Vec<String> = self.0.keys().take(8).map(|key| format!("`{key}`")).collect();
+        if given.is_empty() {
+            return format!("`{field}` is missing; give it as a text.");
+        }
+        format!("`{field}` is missing; give it as a text. Given: {}.", given.join(", "))
+    }
+
+    /// One object of a list.
+    pub(super) fn from_value(value: Value, field: &str) -> Result<Self, String> {
+        match value {
+            Value::Object(map) => Ok(Self(map)),
+            other => Err(format!("`{field}` must be a list of objects; one of it is {}.", kind(&other))),
         }
     }
 

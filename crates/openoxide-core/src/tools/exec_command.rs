@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Its name.
-const NAME: &str = "exec_command";
+pub(super) const NAME: &str = "exec_command";
 
 /// Bytes of output kept of one command.
 pub(super) const CAPTURE_LIMIT: usize = 1 << 20;
@@ -104,7 +104,7 @@ struct ExecCommand {
 
 /// Understands a call: a command, or a patch written as one.
 fn parse(env: &ToolEnv, args: &mut Args) -> Result<Box<dyn PreparedCall>, String> {
-    let command = args.text("cmd")?;
+    let command = command_of(args)?;
     let workdir = args.optional_text("workdir")?.unwrap_or_default();
     let cwd = env.resolve(&workdir);
     if let Some(patch) = openoxide_apply_patch::extract_from_shell(&command) {
@@ -130,6 +130,35 @@ fn parse(env: &ToolEnv, args: &mut Args) -> Result<Box<dyn PreparedCall>, String
         programs: Facts::None,
         justification: args.optional_text("justification")?.filter(|text| !text.trim().is_empty()),
     }))
+}
+
+/// The command line. Other harnesses call it `command`, and give it as a list of words.
+fn command_of(args: &mut Args) -> Result<String, String> {
+    for field in ["cmd", "command"] {
+        let Some(value) = args.take(field) else { continue };
+        let serde_json::Value::Array(list) = value else {
+            args.put("cmd", value);
+            break;
+        };
+        let words: Option<Vec<String>> = list.iter().map(|word| word.as_str().map(str::to_owned)).collect();
+        return match words.as_deref() {
+            None | Some([]) => {
+                Err(format!("`{field}` must be a text; as a list it must have words, all of them texts."))
+            }
+            // A shell with a script is what this tool runs anyway.
+            Some([shell, flag, script]) if is_shell(shell) && matches!(&**flag, "-c" | "-lc" | "-cl") => {
+                Ok(script.clone())
+            }
+            // A list of one is a line that was put into a list.
+            Some([line]) => Ok(line.clone()),
+            Some(words) => Ok(openoxide_display::visible(words)),
+        };
+    }
+    args.first_text(&["cmd", "command"])
+}
+
+fn is_shell(word: &str) -> bool {
+    matches!(word.rsplit('/').next(), Some("sh" | "bash"))
 }
 
 /// What programs say when the sandbox has stopped them. Other things make them say it too; a person decides.

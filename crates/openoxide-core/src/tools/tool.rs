@@ -7,6 +7,7 @@ use openoxide_llm::ToolSpec;
 
 use super::call::{CallOutcome, Prepared, ToolCall, refused_item};
 use super::env::ToolEnv;
+use super::families::EditStyle;
 use crate::ItemStatus;
 
 /// What a thread may do, as far as its tools go. Each includes those before it.
@@ -30,6 +31,11 @@ pub(crate) trait Tool: Sync {
 
     /// Whether it is for models that take pictures alone.
     fn gives_pictures(&self) -> bool;
+
+    /// Which models have it; all, where none are named.
+    fn style(&self) -> Option<EditStyle> {
+        None
+    }
 
     /// Understands a call, or says in a sentence why it cannot be done. Without IO.
     fn parse(&self, env: &ToolEnv, call: &ToolCall) -> Result<Box<dyn PreparedCall>, String>;

@@ -4,9 +4,11 @@ use openoxide_llm::ToolSpec;
 
 use super::call::ToolCall;
 use super::env::ToolEnv;
+use super::families::EditStyle;
 use super::tool::{PreparedCall, Tool, ToolAccess};
 use super::{
-    apply_patch, exec_command, grep, list_dir, read_file, request_user_input, update_plan, view_image, write_stdin,
+    apply_patch, edit, exec_command, grep, list_dir, read_file, request_user_input, update_plan, view_image,
+    write_file, write_stdin,
 };
 
 /// Every tool, in the order in which models are told of them: fixed, so that a provider's cache holds.
@@ -14,6 +16,8 @@ const TOOLS: &[&dyn Tool] = &[
     &exec_command::Tool,
     &write_stdin::Tool,
     &apply_patch::Tool,
+    &edit::Tool,
+    &write_file::Tool,
     &read_file::Tool,
     &list_dir::Tool,
     &grep::Tool,
@@ -22,17 +26,34 @@ const TOOLS: &[&dyn Tool] = &[
     &view_image::Tool,
 ];
 
+/// Names that other harnesses have for a tool, where its arguments are understood as well. The name of the tool itself is
+/// among them where not every model is told of it.
+const OTHER_NAMES: &[(&str, &[&str])] = &[
+    (apply_patch::NAME, &["apply_patch", "applypatch", "ApplyPatch"]),
+    (
+        edit::NAME,
+        &["edit", "Edit", "MultiEdit", "edit_file", "str_replace", "str_replace_editor", "replace", "search_replace"],
+    ),
+    (write_file::NAME, &["write_file", "Write", "write", "create_file"]),
+    (
+        exec_command::NAME,
+        &["shell", "shell_command", "local_shell", "container.exec", "Bash", "bash", "run_shell_command"],
+    ),
+];
+
 /// The tools of one kind of thread, made once.
 pub(crate) struct Toolbox {
+    access: ToolAccess,
     tools: Vec<(&'static dyn Tool, ToolSpec)>,
     specs: Vec<ToolSpec>,
 }
 
 impl Toolbox {
-    fn new(access: ToolAccess, sees: bool) -> Self {
+    fn new(access: ToolAccess, sees: bool, style: EditStyle) -> Self {
         let tools = TOOLS.iter().copied().filter(|tool| tool.access() <= access && (sees || !tool.gives_pictures()));
+        let tools = tools.filter(|tool| tool.style().is_none_or(|only| only == style));
         let tools: Vec<_> = tools.map(|tool| (tool, tool.spec())).collect();
-        Self { specs: tools.iter().map(|(_, spec)| spec.clone()).collect(), tools }
+        Self { access, specs: tools.iter().map(|(_, spec)| spec.clone()).collect(), tools }
     }
 
     /// What is offered to the model.
@@ -42,7 +63,8 @@ impl Toolbox {
 
     /// Understands a call, or says in a sentence why it cannot be done.
     pub(crate) fn parse(&self, env: &ToolEnv, call: &ToolCall) -> Result<Box<dyn PreparedCall>, String> {
-        let Some((tool, spec)) = self.tools.iter().find(|(_, spec)| spec.name() == call.name) else {
+        let offered = self.tools.iter().find(|(_, spec)| spec.name() == call.name);
+        let Some((tool, spec)) = offered.cloned().or_else(|| self.understood(&call.name)) else {
             let names: Vec<&str> = self.specs.iter().map(ToolSpec::name).collect();
             return Err(format!("There is no tool named `{}` here; the tools are {}.", call.name, names.join(", ")));
         };
@@ -53,22 +75,31 @@ impl Toolbox {
             ToolSpec::Function { .. } | ToolSpec::Freeform { .. } => tool.parse(env, call),
         }
     }
+
+    /// A tool that is meant by a name which is not in the list: what a thread may not do it may not do by another name.
+    fn understood(&self, name: &str) -> Option<(&'static dyn Tool, ToolSpec)> {
+        let (own, _) = OTHER_NAMES.iter().find(|(_, names)| names.contains(&name))?;
+        let tools = TOOLS.iter().copied().filter(|tool| tool.access() <= self.access);
+        tools.map(|tool| (tool, tool.spec())).find(|(_, spec)| spec.name() == *own)
+    }
 }
 
 /// The tools of every kind of thread.
-pub(crate) struct Toolboxes(Vec<((ToolAccess, bool), Toolbox)>);
+pub(crate) struct Toolboxes(Vec<((ToolAccess, bool, EditStyle), Toolbox)>);
 
 impl Toolboxes {
     /// Makes all of them.
     pub(crate) fn new() -> Self {
         let kinds = [ToolAccess::Read, ToolAccess::Query, ToolAccess::Full];
         let kinds = kinds.into_iter().flat_map(|access| [(access, false), (access, true)]);
-        Self(kinds.map(|(access, sees)| ((access, sees), Toolbox::new(access, sees))).collect())
+        let kinds =
+            kinds.flat_map(|(access, sees)| [EditStyle::Patch, EditStyle::Edit].map(|style| (access, sees, style)));
+        Self(kinds.map(|kind| (kind, Toolbox::new(kind.0, kind.1, kind.2))).collect())
     }
 
-    /// The tools of one kind of thread, for a model that takes pictures or not.
-    pub(crate) fn of(&self, access: ToolAccess, sees: bool) -> &Toolbox {
-        let found = self.0.iter().find(|(kind, _)| *kind == (access, sees));
+    /// The tools of one kind of thread, for a model that takes pictures or not, and changes files in one style or another.
+    pub(crate) fn of(&self, access: ToolAccess, sees: bool, style: EditStyle) -> &Toolbox {
+        let found = self.0.iter().find(|(kind, _)| *kind == (access, sees, style));
         &found.expect("there is one for every kind").1
     }
 }
