@@ -149,6 +149,14 @@ fn what_other_programs_obey_comes_first_in_the_result() {
         house.turn(&house.path("repo"), &["echo evil > .vscode/tasks.json", "rm .mcp.json", "echo ok >> AGENTS.md"]);
     assert!(told[0].contains("Read-only file system") && !told[1].starts_with("exit code: 0"), "{told:?}");
     assert!(told[2].starts_with("exit code: 0"), "{told:?}");
+    // A patch to what exists is asked for, and here nobody can be; one to what does not is not, and is told first.
+    let patch =
+        |path: &str| format!("apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch\nEOF");
+    house.turn(&house.path("repo"), &[&patch(".vscode/more.json")]);
+    assert!(!house.path("repo/.vscode/more.json").exists());
+    let (result, told) = house.turn(&house.path("repo"), &[&patch(".zed/settings.json")]);
+    assert_eq!(files(&result), [".zed/settings.json"], "{told:?}");
+    assert!(result["warnings"].to_string().contains(".zed/settings.json (editors"), "{result}");
     // Where there is no record of what commands change, or version control ignores it.
     house.shell("mkdir large; cd large; for i in $(seq 5100); do : > $i; done");
     let (result, _) =
