@@ -62,7 +62,7 @@ impl Machine {
 
 fn short(action: &Action) -> String {
     match action {
-        Action::Append(HistoryItem::Message { role: Role::User, text }) => format!("append user: {text}"),
+        Action::Append(HistoryItem::Message { role: Role::User, text, .. }) => format!("append user: {text}"),
         Action::Append(HistoryItem::Message { text, .. }) => format!("append message: {text}"),
         Action::Append(HistoryItem::Reasoning { summary, .. }) => format!("append reasoning: {summary}"),
         Action::Append(HistoryItem::ToolOutput { call_id, output, .. }) => format!("append output {call_id}: {output}"),
@@ -101,11 +101,11 @@ fn by() -> Decider {
 }
 
 fn call(id: &str) -> HistoryItem {
-    HistoryItem::FunctionCall { call_id: id.into(), name: "tool".into(), arguments: "{}".into() }
+    HistoryItem::FunctionCall { call_id: id.into(), name: "tool".into(), arguments: "{}".into(), carried: None }
 }
 
 fn message(text: &str) -> ModelEvent {
-    ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.into() })
+    ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.into(), carried: None })
 }
 
 fn completed() -> ModelEvent {

@@ -115,7 +115,7 @@ fn item(item: HistoryItem) -> RolloutItem {
 fn lines() -> Vec<(RolloutItem, String)> {
     use RolloutItem::{Compacted, EventMsg, SessionMeta, TurnContext};
     let event = |event: EventRecord, payload: String| (EventMsg(event), payload);
-    let said = |role| item(HistoryItem::Message { role, text: "\u{1b}hi \"é\"\n".into() });
+    let said = |role| item(HistoryItem::Message { role, text: "\u{1b}hi \"é\"\n".into(), carried: None });
     let turn_id = TURN.parse().unwrap();
     let remembered = vec![
         RememberedApproval::Command { argv: vec!["ls".into(), "-l".into()], cwd: odd_path(), leaves_sandbox: true },
@@ -199,12 +199,22 @@ fn lines() -> Vec<(RolloutItem, String)> {
                 .to_owned(),
         ),
         (
-            item(HistoryItem::FunctionCall { call_id: "c".into(), name: "f".into(), arguments: "{\"a\":1}".into() }),
+            item(HistoryItem::FunctionCall {
+                call_id: "c".into(),
+                name: "f".into(),
+                arguments: "{\"a\":1}".into(),
+                carried: None,
+            }),
             r#""response_item","payload":{"type":"function_call","call_id":"c","name":"f","arguments":"{\"a\":1}"}"#
                 .to_owned(),
         ),
         (
-            item(HistoryItem::CustomToolCall { call_id: "c".into(), name: "f".into(), input: "i".into() }),
+            item(HistoryItem::CustomToolCall {
+                call_id: "c".into(),
+                name: "f".into(),
+                input: "i".into(),
+                carried: None,
+            }),
             r#""response_item","payload":{"type":"custom_tool_call","call_id":"c","name":"f","input":"i"}"#.to_owned(),
         ),
         (
@@ -214,7 +224,7 @@ fn lines() -> Vec<(RolloutItem, String)> {
         (
             Compacted(vec![
                 Arc::new(HistoryItem::Note { text: "n".into() }),
-                Arc::new(HistoryItem::Message { role: Role::User, text: "u".into() }),
+                Arc::new(HistoryItem::Message { role: Role::User, text: "u".into(), carried: None }),
             ]),
             r#""compacted","payload":[{"type":"note","text":"n"},{"type":"message","role":"user","text":"u"}]"#
                 .to_owned(),
@@ -338,7 +348,7 @@ fn lines_of_the_first_format_are_read() {
         ),
         (
             r#"{"type":"message","role":"user","text":"hi"}"#,
-            HistoryItem::Message { role: Role::User, text: "hi".into() },
+            HistoryItem::Message { role: Role::User, text: "hi".into(), carried: None },
         ),
     ] {
         let line = format!(r#"{{"timestamp":"{TIME}","type":"response_item","payload":{payload}}}"#);
