@@ -28,6 +28,7 @@ impl House {
         arguments.extend(set.iter().flat_map(|set| ["-c".to_owned(), (*set).to_owned()]));
         let work = tempfile::tempdir().unwrap();
         std::fs::write(work.path().join("notes.txt"), "one\n").unwrap();
+        std::fs::write(work.path().join("AGENTS.md"), "notes.txt is here.\n").unwrap();
         Self { home: tempfile::tempdir().unwrap(), work, model, arguments }
     }
 
@@ -163,6 +164,102 @@ fn every_kind_of_step(dialect: Dialect) {
     reply(&mut server, thread, "And again.\nmodel: think | say Yes.");
     house.expect_no_refusal("a restart after the upgrade");
     println!("{}", table(dialect.word(), &house.model.rows()));
+}
+
+/// A thread that is summed up in the middle of its turns, and one on which a summary helps nothing.
+fn summed_up(dialect: Dialect) {
+    // The beginning has about 2,700 tokens.
+    let house = House::new(dialect, &["model_auto_compact_token_limit=4000"]);
+    let mut server = house.server();
+    let plan = r#"{"plan":[{"step":"look","status":"completed"},{"step":"mend","status":"in_progress"}]}"#;
+    let prompt = format!(
+        "Work.\nmodel: think | call update_plan {plan}\nmodel: think | pad 6000 | call exec_command {{\"cmd\":\"true\"}}\nmodel: think | call \
+         exec_command {{\"cmd\":\"true\"}}\nmodel: think | say Done."
+    );
+    let first = house.start(&mut server, &prompt);
+    house.expect_no_refusal("a summary within a turn");
+    assert_eq!(first["content"], "Done.");
+    let text = house.model.requests().last().unwrap().to_string();
+    assert!(text.contains("<compacted_conversation>") && text.contains("[in_progress] mend"), "{text}");
+    let thread = &first["threadId"];
+    reply(&mut server, thread, "More.\nmodel: think | call exec_command {\"cmd\":\"true\"}\nmodel: think | say Yes.");
+    server.close_input();
+    server.wait_exit();
+    let mut server = house.server();
+    reply(&mut server, thread, "And more.\nmodel: think | say Yes.");
+    house.expect_no_refusal("turns and a restart after a summary");
+
+    let house = House::new(dialect, &["model_auto_compact_token_limit=2000"]);
+    let mut server = house.server();
+    let step = "model: think | call exec_command {\"cmd\":\"true\"}\n";
+    house.start(&mut server, &format!("Work.\n{}model: say Done.", step.repeat(12)));
+    house.expect_no_refusal("a summary that helps nothing");
+    let summaries = house.model.requests().iter().filter(|request| asks_for_a_summary(request)).count();
+    assert!(summaries <= 2, "{summaries} summaries of {} requests", house.model.requests().len());
+}
+
+fn asks_for_a_summary(request: &Value) -> bool {
+    let messages = request["messages"].as_array().or(request["input"].as_array()).unwrap();
+    messages.last().unwrap().to_string().contains("The conversation is about to be shortened")
+}
+
+/// A model that announces, that is cut off, and that says nothing.
+fn unfinished(dialect: Dialect) {
+    let house = House::new(dialect, &[]);
+    let mut server = house.server();
+    let first = house.start(&mut server, "Begin.\nmodel: think | say Half of | cut\nmodel: think | say the rest.");
+    house.expect_no_refusal("a response that was cut");
+    assert_eq!(first["content"], "the rest.");
+    let thread = &first["threadId"];
+    let empty = reply(&mut server, thread, "Again.\nmodel:  \nmodel: say Something.");
+    assert_eq!(empty["content"], "Something.");
+    if dialect == Dialect::Responses {
+        let announced = reply(
+            &mut server,
+            thread,
+            "Do it.\nmodel: think | comment I will.\nmodel: think | say One. | goon\nmodel: think | say Two.",
+        );
+        assert_eq!(announced["content"], "Two.");
+    }
+    reply(&mut server, thread, "And on.\nmodel: think | say Yes.");
+    house.expect_no_refusal("responses that end no turn");
+}
+
+#[test]
+fn summaries_keep_the_rules() {
+    Dialect::ALL.into_iter().for_each(summed_up);
+}
+
+#[test]
+fn what_ends_no_turn_keeps_the_rules() {
+    Dialect::ALL.into_iter().for_each(unfinished);
+}
+
+/// A thread whose beginning has changed without its rollout saying so, at a gateway that knows no `drop_block`.
+#[test]
+fn thinking_that_is_refused_is_left_out_and_the_thread_goes_on() {
+    let house = House::new(Dialect::Messages, &[]);
+    let mut server = house.server();
+    let first = house
+        .start(&mut server, "Begin.\nmodel: think | call exec_command {\"cmd\":\"true\"}\nmodel: think | say Yes.");
+    server.close_input();
+    server.wait_exit();
+    let path = house.rollout();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains("notes.txt is here"), "{text}");
+    std::fs::write(&path, text.replace("notes.txt is here", "notes.txt was here")).unwrap();
+    let mut server = house.server();
+    let thread = &first["threadId"];
+    for prompt in ["Second.", "Third."] {
+        let said = reply(
+            &mut server,
+            thread,
+            &format!("{prompt}\nmodel: think | call exec_command {{\"cmd\":\"true\"}}\nmodel: think | say Yes."),
+        );
+        assert_eq!(said["content"], "Yes.");
+    }
+    let refusals = house.model.refusals();
+    assert!(refusals.len() == 1 && refusals[0].contains("bound to a different conversation"), "{refusals:?}");
 }
 
 #[test]

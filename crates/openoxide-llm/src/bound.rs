@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::HistoryItem;
+use crate::{Carried, HistoryItem};
 
 /// Members of a provider's item that are sealed: a signature of Anthropic's, `encrypted_content` of OpenAI's, `data` of what is
 /// redacted or encrypted.
@@ -32,12 +32,9 @@ fn without_seal(item: &Arc<HistoryItem>) -> Option<Arc<HistoryItem>> {
                 raw.get("text")?;
             }
         }
-        HistoryItem::Message { carried, .. }
-        | HistoryItem::FunctionCall { carried, .. }
-        | HistoryItem::CustomToolCall { carried, .. } => {
-            if let Some(Value::Object(carried)) = carried.as_deref_mut() {
-                carried.shift_remove("id");
-            }
+        HistoryItem::Message { carried, .. } => forget_id(carried, ""),
+        HistoryItem::FunctionCall { call_id, carried, .. } | HistoryItem::CustomToolCall { call_id, carried, .. } => {
+            forget_id(carried, call_id);
         }
         HistoryItem::Reasoning { .. }
         | HistoryItem::Note { .. }
@@ -46,6 +43,15 @@ fn without_seal(item: &Arc<HistoryItem>) -> Option<Arc<HistoryItem>> {
     }
     // What did not change stays shared.
     Some(if changed == **item { Arc::clone(item) } else { Arc::new(changed) })
+}
+
+/// Forgets the id of an item, unless it is the call's own, which its output names.
+fn forget_id(carried: &mut Carried, call_id: &str) {
+    if let Some(Value::Object(carried)) = carried.as_deref_mut()
+        && carried.get("id").and_then(Value::as_str) != Some(call_id)
+    {
+        carried.shift_remove("id");
+    }
 }
 
 fn is_sealed(raw: &Map<String, Value>) -> bool {
@@ -66,6 +72,10 @@ mod tests {
             let carried = Some(Box::new(carried));
             Arc::new(HistoryItem::Message { role: Role::Assistant, text: "t".into(), carried })
         };
+        let call = |carried: Value| {
+            let (call_id, carried) = ("c".to_owned(), Some(Box::new(carried)));
+            Arc::new(HistoryItem::FunctionCall { call_id, name: "f".into(), arguments: "{}".into(), carried })
+        };
         let history = [
             reasoning(json!({"type": "thinking", "thinking": "", "signature": "s"})),
             reasoning(json!({"type": "thinking", "thinking": "plain", "signature": ""})),
@@ -76,6 +86,7 @@ mod tests {
             ),
             reasoning(json!({"type": "chat_reasoning", "details": [{"signature": "s"}]})),
             message(json!({"id": "m", "phase": "commentary"})),
+            call(json!({"id": "c", "caller": 1})),
         ];
         let left = unbound(&history);
         assert_eq!(
@@ -84,6 +95,7 @@ mod tests {
                 Arc::clone(&history[1]),
                 reasoning(json!({"type": "chat_reasoning", "field": "reasoning_content", "text": "hm"})),
                 message(json!({"phase": "commentary"})),
+                call(json!({"id": "c", "caller": 1})),
             ]
         );
         assert_eq!(unbound(&left), left);

@@ -410,4 +410,46 @@ mod tests {
             assert_eq!(restored.close_cut_off().is_empty(), !matches!(length, 2..=4 | 6..), "{length}");
         }
     }
+
+    #[test]
+    fn what_is_bound_to_another_beginning_is_left_out_from_where_the_new_one_stands() {
+        let reasoning = |seal: &str| {
+            let raw = serde_json::json!({ "type": "thinking", "thinking": "", "signature": seal });
+            line(RolloutItem::ResponseItem(Arc::new(HistoryItem::Reasoning { summary: String::new(), raw })))
+        };
+        let begins = |digest: &str| {
+            let prefix = Prefix { digest: digest.to_owned(), version: "0".to_owned() };
+            line(RolloutItem::EventMsg(EventRecord::Prefix { prefix }))
+        };
+        let (mut lines, _) = thread();
+        lines.insert(2, begins("old"));
+        lines.insert(4, reasoning("first"));
+        let third = TurnId::new();
+        let restored = restore(lines.clone()).unwrap();
+        assert_eq!((restored.history.len(), restored.prefix.unwrap().digest.as_str()), (5, "old"));
+        lines.extend([end_of(lines_turn(&lines), "two"), begun(third), begins("new"), message(Role::User, "three")]);
+        lines.extend([reasoning("second"), message(Role::Assistant, "re: three")]);
+        let restored = restore(lines).unwrap();
+        let seals: Vec<_> = restored
+            .history
+            .iter()
+            .filter_map(|item| match &**item {
+                HistoryItem::Reasoning { raw, .. } => raw["signature"].as_str(),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(seals, ["second"]);
+        let turn = restored.cut_off.unwrap();
+        assert!(matches!(&*restored.history[turn.begins], HistoryItem::Message { text, .. } if text == "three"));
+        assert_eq!(restored.prefix.unwrap().digest, "new");
+    }
+
+    /// The turn that began last.
+    fn lines_turn(lines: &[RolloutLine]) -> TurnId {
+        let turn = |line: &RolloutLine| match &line.item {
+            RolloutItem::TurnContext(context) => Some(context.turn_id),
+            _ => None,
+        };
+        lines.iter().rev().find_map(turn).unwrap()
+    }
 }

@@ -245,7 +245,7 @@ pub fn table(title: &str, rows: &[Row]) -> String {
     let mut text = format!("{title}\n  request  bytes    tokens  cached  uncached  prompt\n");
     for (at, row) in rows.iter().enumerate() {
         let Row { label, bytes, tokens, cached } = row;
-        let label: String = label.chars().take(40).collect();
+        let label = label.lines().next().unwrap_or_default();
         let uncached = tokens - cached;
         // Writing to a string does not fail.
         let _ = writeln!(text, "  {:>7}  {bytes:>7}  {tokens:>6}  {cached:>6}  {uncached:>8}  {label}", at + 1);

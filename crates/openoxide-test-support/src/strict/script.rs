@@ -34,7 +34,7 @@ impl Step {
     }
 }
 
-const LINE: &str = "model: ";
+const LINE: &str = "model:";
 
 /// Whether a prompt has a script.
 pub(super) fn is_scripted(prompt: &str) -> bool {

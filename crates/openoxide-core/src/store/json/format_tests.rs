@@ -10,7 +10,7 @@ use openoxide_llm::{HistoryItem, Role, Usage};
 use openoxide_sandbox::SandboxMode;
 
 use super::*;
-use crate::store::{FileRecord, Overrides};
+use crate::store::{FileRecord, Overrides, Prefix};
 use crate::{ApprovalPolicy, Denial, DenialReason, RememberedApproval, TurnStatus};
 
 const THREAD: &str = "01a1fc7a-8d1f-75f7-89b7-18c906dd0c5b";
@@ -218,6 +218,15 @@ fn lines() -> Vec<(RolloutItem, String)> {
             r#""response_item","payload":{"type":"custom_tool_call","call_id":"c","name":"f","input":"i"}"#.to_owned(),
         ),
         (
+            item(HistoryItem::Message {
+                role: Role::Assistant,
+                text: "t".into(),
+                carried: Some(Box::new(serde_json::json!({"id": "m", "phase": "commentary", "_provider": "p"}))),
+            }),
+            r#""response_item","payload":{"type":"message","role":"assistant","text":"t","carried":{"id":"m","phase":"commentary","_provider":"p"}}"#
+                .to_owned(),
+        ),
+        (
             item(HistoryItem::ToolOutput { call_id: "c".into(), custom: true, output: "o".into() }),
             r#""response_item","payload":{"type":"tool_output","call_id":"c","custom":true,"output":"o"}"#.to_owned(),
         ),
@@ -272,11 +281,28 @@ fn lines() -> Vec<(RolloutItem, String)> {
                 usage_before: usage(9),
                 remembered: remembered.clone(),
                 results: vec![ended(TurnStatus::Completed, &[])],
+                prefix: None,
             },
             format!(
                 r#"{{"type":"checkpoint","context":{CONTEXT},"usage_before":{{"inputTokens":9,"cachedInputTokens":2,"outputTokens":3,"reasoningOutputTokens":4}},"remembered":[{}],"results":[{ENDED}]}}"#,
                 REMEMBERED.join(",")
             ),
+        ),
+        (
+            EventRecord::Checkpoint {
+                context: context(Some("8:1"), SandboxMode::WorkspaceWrite, ApprovalPolicy::OnRequest),
+                usage_before: usage(9),
+                remembered: Vec::new(),
+                results: Vec::new(),
+                prefix: Some(Prefix { digest: "d".into(), version: "0.1.0".into() }),
+            },
+            format!(
+                r#"{{"type":"checkpoint","context":{CONTEXT},"usage_before":{{"inputTokens":9,"cachedInputTokens":2,"outputTokens":3,"reasoningOutputTokens":4}},"remembered":[],"results":[],"prefix":{{"digest":"d","version":"0.1.0"}}}}"#
+            ),
+        ),
+        (
+            EventRecord::Prefix { prefix: Prefix { digest: "d".into(), version: "0.1.0".into() } },
+            r#"{"type":"prefix","prefix":{"digest":"d","version":"0.1.0"}}"#.to_owned(),
         ),
         (
             EventRecord::Changes { turn_id, files: files() },

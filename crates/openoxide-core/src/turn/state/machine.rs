@@ -197,7 +197,7 @@ impl TurnState {
         let Budget { max_steps, max_tokens, compact_at } = self.budget;
         let spent = self.usage.input_tokens + self.usage.output_tokens;
         let used_up = match max_tokens {
-            _ if self.steps == max_steps => Some(format!("all of its {max_steps} model requests (max_steps)")),
+            _ if self.steps >= max_steps => Some(format!("all of its {max_steps} model requests (max_steps)")),
             Some(most) if spent >= most => Some(format!("{spent} of its {most} tokens (max_turn_tokens)")),
             _ => None,
         };
