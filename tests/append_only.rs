@@ -3,6 +3,7 @@
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test starts programs, and fails by panicking")]
+#![allow(clippy::print_stdout, reason = "the tables are for whoever asks for them")]
 
 mod support;
 

@@ -81,6 +81,7 @@ struct State {
     upgrades: usize,
     ids: usize,
     refuses_beta: bool,
+    is_lenient: bool,
 }
 
 /// What is remembered of a conversation.
@@ -124,6 +125,11 @@ impl StrictModel {
     /// Lets each conversation change its prefix once more, as a new release does.
     pub fn upgrade(&self) {
         self.state().upgrades += 1;
+    }
+
+    /// Takes the model's items back in any form, for programs whose requests are only to be counted.
+    pub fn be_lenient(&self) {
+        self.state().is_lenient = true;
     }
 
     /// From here on it knows no `drop_block`, as many gateways.
