@@ -149,8 +149,13 @@ fn events(output: &[Value], step: &Step, tokens: u64, cached: u64) -> Vec<Value>
         events.push(json!({ "type": "response.output_item.added", "output_index": at, "item": item }));
         events.push(json!({ "type": "response.output_item.done", "output_index": at, "item": item }));
     }
-    let usage =
-        json!({ "input_tokens": tokens, "input_tokens_details": { "cached_tokens": cached }, "output_tokens": 5 });
+    let usage = json!({
+        "input_tokens": tokens,
+        "input_tokens_details": { "cached_tokens": cached },
+        "output_tokens": 5,
+        "output_tokens_details": { "reasoning_tokens": 0 },
+        "total_tokens": tokens + 5,
+    });
     let mut response = json!({ "id": "resp", "usage": usage });
     if step.goes_on {
         response["end_turn"] = json!(false);
