@@ -143,6 +143,11 @@ fn every_kind_of_step(dialect: Dialect) {
         let before = &house.model.rows()[at - 1];
         assert!(row.cached + 256 >= before.tokens.min(row.tokens) * 9 / 10, "request {at}: {row:?} after {before:?}");
     }
+    // Nothing of what was sealed got lost on the way: two thoughts of the first turn, and eight later ones but for the query's.
+    let last = house.model.requests().last().unwrap().to_string();
+    let sealed = ["\"signature\":", "\"encrypted_content\":", "\"reasoning.encrypted\""];
+    let sealed: usize = sealed.iter().map(|mark| last.matches(mark).count()).sum();
+    assert!(sealed >= 8, "{sealed} sealed thoughts: {last}");
     let sent = house.model.rows()[0].bytes;
     assert!(sent < 20_000, "the first request has {sent} bytes");
 
