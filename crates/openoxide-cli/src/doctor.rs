@@ -227,7 +227,8 @@ fn ask(provider: &dyn Provider, model: &str) -> Result<Duration, ModelError> {
         runtime.map_err(|error| ModelError::Config { reason: format!("cannot start the runtime: {error}") })?;
     let begun = Instant::now();
     runtime.block_on(async {
-        let prompt = HistoryItem::Message { role: Role::User, text: "Answer with the word: ready".to_owned() };
+        let prompt =
+            HistoryItem::Message { role: Role::User, text: "Answer with the word: ready".to_owned(), carried: None };
         let mut stream = provider.stream(ModelRequest {
             model,
             instructions: "You are being tested. Answer in one word.",

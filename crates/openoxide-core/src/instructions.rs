@@ -24,6 +24,18 @@ pub(crate) const CRASHED_NOTE: &str = "<turn_interrupted>\nThe program ended whi
 pub(crate) const REMADE_NOTE: &str = "<directory_remade>\nThe thread's directory was removed and made anew since the turn \
      before this. What was read of it may not hold any more: look again before building on it.\n</directory_remade>";
 
+/// What a model is told whose response was cut off at its length limit.
+pub(crate) const CUT_NOTE: &str = "<response_cut_off>\nYour last response reached the most that one may hold and was cut off there. What it \
+     was about to call was not called. Go on where it stopped, in shorter steps.\n</response_cut_off>";
+
+/// What a model is told whose response was empty.
+pub(crate) const EMPTY_NOTE: &str =
+    "<empty_response>\nYour last response was empty. Go on with the task, or say how it ended.\n</empty_response>";
+
+/// What is told of a turn whose model said nothing at all.
+pub(crate) const EMPTY_ANSWER: &str = "the model ended its turn without an answer, also when it was asked again; what it did stands, and \
+     `continue` goes on from here";
+
 /// What stands in the history for a picture that was given up.
 pub(crate) const PICTURE_NOTE: &str = "<picture_removed>\nA picture stood here. It was removed since the conversation has too \
      many bytes of pictures; look at its file again where it is needed.\n</picture_removed>";
@@ -67,11 +79,11 @@ pub(crate) const COMPACT_PROMPT: &str = "The conversation is about to be shorten
 /// How the message begins that carries a summary.
 const SUMMARY_BEGIN: &str = "<compacted_conversation>\n";
 
-/// The message that carries a summary.
-pub(crate) fn summary_message(summary: &str) -> String {
+/// The message that carries a summary, and behind it what the thread itself knows.
+pub(crate) fn summary_message(summary: &str, standing: &str) -> String {
     format!(
         "{SUMMARY_BEGIN}The conversation so far was shortened to save room. Above is what the person said; this is your own \
-         summary of what was done. Files may have changed since: look before building on it.\n\n{}\n</compacted_conversation>",
+         summary of what was done. Files may have changed since: look before building on it.\n\n{}{standing}\n</compacted_conversation>",
         summary.trim()
     )
 }
@@ -98,7 +110,7 @@ mod tests {
     fn what_only_begins_as_a_note_is_none() {
         let to = std::path::Path::new("/w");
         for note in [
-            summary_message("s"),
+            summary_message("s", ""),
             undone_note(&["a".into()]),
             moved_note(to),
             interrupted_note("why"),

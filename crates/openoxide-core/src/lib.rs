@@ -26,9 +26,9 @@ pub use manager::{
 pub use rules::{CommandPlace, PatchReach, Request, decide, git_starts, plain_commands, runs_what_others_wrote};
 pub use shares::{Exceeded, Held, Shares, share_of};
 pub use store::{
-    Damage, EventRecord, FORMAT, Fate, FileRecord, JsonlStore, Opened, Overrides, PatchLedger, PatchNote, Reading,
-    RolloutItem, RolloutLine, SessionMeta, Stamp, StoredThread, Syncer, ThreadStore, ThreadSummary, ThreadWriter,
-    TurnContext, summaries,
+    Damage, EventRecord, FORMAT, Fate, FileRecord, JsonlStore, Opened, Overrides, PatchLedger, PatchNote, Prefix,
+    Reading, RolloutItem, RolloutLine, SessionMeta, Stamp, StoredThread, Syncer, ThreadStore, ThreadSummary,
+    ThreadWriter, TurnContext, summaries,
 };
 pub use thread::{
     Attachment, Cursor, EventReceiver, OpenItem, Resumed, Snapshot, Thread, ThreadChange, ThreadChanges,

@@ -14,6 +14,11 @@ pub enum Role {
     Developer,
 }
 
+/// What a provider's own form of an item holds beyond what the item says (`phase`, ids, status), as an object with the
+/// provider's id added as `_provider`. Like reasoning it goes back to the provider that made it as it came, and to no other; nothing
+/// else reads it.
+pub type Carried = Option<Box<serde_json::Value>>;
+
 /// One entry of a thread's history, in the order it is replayed to the model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HistoryItem {
@@ -23,6 +28,8 @@ pub enum HistoryItem {
         role: Role,
         /// The text.
         text: String,
+        /// See [`Carried`].
+        carried: Carried,
     },
     /// What the agent itself tells the model: where it works, project documents, what became of a turn. It goes to the
     /// model in the user's role, and is nothing that the user has said.
@@ -52,6 +59,8 @@ pub enum HistoryItem {
         name: String,
         /// A JSON document as the model wrote it, perhaps not valid.
         arguments: String,
+        /// See [`Carried`].
+        carried: Carried,
     },
     /// The model calls a freeform tool with plain text.
     CustomToolCall {
@@ -61,6 +70,8 @@ pub enum HistoryItem {
         name: String,
         /// The text.
         input: String,
+        /// See [`Carried`].
+        carried: Carried,
     },
     /// What a call came to, as told to the model.
     ToolOutput {
@@ -126,7 +137,7 @@ pub struct ModelRequest<'a> {
     pub input: &'a [std::sync::Arc<HistoryItem>],
     /// Tools on offer, in a fixed order.
     pub tools: &'a [ToolSpec],
-    /// Stable for a thread, so that the provider can cache the prefix.
+    /// Stable for a thread and for the questions on it, so that the provider can cache the prefix.
     pub cache_key: &'a str,
     /// How to reason.
     pub reasoning: ReasoningChoice<'a>,
@@ -165,6 +176,19 @@ pub enum ItemKind {
     ToolCall,
 }
 
+/// Why a response that calls nothing does not end the model's turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfinished {
+    /// The provider stopped in the middle and wants to be asked again with what it has said so far (`pause_turn` of
+    /// Anthropic Messages).
+    Paused,
+    /// The model says that it goes on (`end_turn: false` of OpenAI Responses), or has said nothing but what it is about to do
+    /// (phase `commentary`).
+    GoesOn,
+    /// The response reached the most that it may hold. What was called is left out, since the last call may be torn.
+    Cut,
+}
+
 /// One step of a streaming response.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelEvent {
@@ -198,9 +222,11 @@ pub enum ModelEvent {
         /// What went wrong, for a person.
         reason: String,
     },
-    /// The provider stopped in the middle and wants to be asked again with what it has said so far (`pause_turn` of
-    /// Anthropic Messages). Comes right before [`ModelEvent::Completed`].
-    Paused,
+    /// The provider refused reasoning of the history, since it belongs to another beginning of the conversation, and was asked
+    /// again without: from here on it stays left out ([`crate::unbound`]). Comes before anything that the response says.
+    Unbound,
+    /// The response is complete and the model's turn is not. Comes right before [`ModelEvent::Completed`].
+    Unfinished(Unfinished),
     /// The response is complete. Last event of a good stream.
     Completed {
         /// Tokens of this response.

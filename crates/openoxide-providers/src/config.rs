@@ -105,6 +105,10 @@ pub struct ProviderConfig {
     pub http_headers: BTreeMap<String, String>,
     /// Query parameters added to each request, unescaped.
     pub query_params: BTreeMap<String, String>,
+    /// Whether thinking that belongs to another beginning of a conversation is to be dropped by the server rather than refused, for
+    /// [`WireApi::Messages`]: a server that does not know how refuses every request that asks for it. Default: only at
+    /// `api.anthropic.com`.
+    pub drops_unbound_thinking: Option<bool>,
     /// What the server understands, for [`WireApi::Chat`].
     pub chat: ChatOptions,
     /// Where it says how much its models read, which is asked once for each. Default: nowhere.
@@ -149,6 +153,15 @@ impl ProviderConfig {
         redactor
     }
 
+    /// Whether a request may have thinking dropped; see [`ProviderConfig::drops_unbound_thinking`].
+    pub(crate) fn drops_unbound_thinking(&self) -> bool {
+        let is_anthropic = || {
+            let url = reqwest::Url::parse(self.base_url.trim());
+            url.is_ok_and(|url| url.host_str() == Some("api.anthropic.com"))
+        };
+        self.wire_api == WireApi::Messages && self.drops_unbound_thinking.unwrap_or_else(is_anthropic)
+    }
+
     /// A provider with every default, no key and no extra headers.
     pub fn new(id: impl Into<String>, base_url: impl Into<String>) -> Self {
         let id = id.into();
@@ -163,6 +176,7 @@ impl ProviderConfig {
             missing_key: None,
             http_headers: BTreeMap::new(),
             query_params: BTreeMap::new(),
+            drops_unbound_thinking: None,
             chat: ChatOptions::default(),
             model_list: None,
             facts: FactOverrides::default(),
@@ -192,6 +206,7 @@ impl fmt::Debug for ProviderConfig {
             .field("missing_key", &self.missing_key)
             .field("http_headers", &self.http_headers.keys().collect::<Vec<_>>())
             .field("query_params", &self.query_params.keys().collect::<Vec<_>>())
+            .field("drops_unbound_thinking", &self.drops_unbound_thinking)
             .field("chat", &self.chat)
             .field("model_list", &self.model_list)
             .field("facts", &self.facts)

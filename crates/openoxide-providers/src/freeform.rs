@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{HistoryItem, ToolSpec};
+use crate::{Carried, HistoryItem, ToolSpec};
 
 /// The names of the freeform tools of a request that are offered as functions.
 #[derive(Debug, Clone, Default)]
@@ -27,12 +27,22 @@ impl Freeform {
         Self(names.collect())
     }
 
-    /// The call as the history keeps it: text for a freeform tool, the arguments as written for any other.
-    pub(crate) fn call(&self, call_id: String, name: String, arguments: String) -> HistoryItem {
+    /// The call as the history keeps it: text for a freeform tool, the arguments as written for any other. `carry` says what it
+    /// carries; it is given the arguments where the text alone does not say how they were written.
+    pub(crate) fn call(
+        &self,
+        call_id: String,
+        name: String,
+        arguments: String,
+        carry: impl FnOnce(Option<&str>) -> Carried,
+    ) -> HistoryItem {
         if self.0.contains(&name) {
-            HistoryItem::CustomToolCall { call_id, name, input: text_of(arguments) }
+            let input = text_of(arguments.clone());
+            let carried = carry(Some(arguments.as_str()).filter(|written| *written != arguments_of(&input)));
+            HistoryItem::CustomToolCall { call_id, name, input, carried }
         } else {
-            HistoryItem::FunctionCall { call_id, name, arguments }
+            let carried = carry(None);
+            HistoryItem::FunctionCall { call_id, name, arguments, carried }
         }
     }
 }
@@ -135,10 +145,18 @@ mod tests {
             &arguments_of("a\nb"),
         ] {
             assert_eq!(
-                freeform.call("c".into(), "apply_patch".into(), arguments.into()),
-                HistoryItem::CustomToolCall { call_id: "c".into(), name: "apply_patch".into(), input: "a\nb".into() }
+                freeform.call("c".into(), "apply_patch".into(), arguments.into(), |_| None),
+                HistoryItem::CustomToolCall {
+                    call_id: "c".into(),
+                    name: "apply_patch".into(),
+                    input: "a\nb".into(),
+                    carried: None
+                }
             );
         }
-        assert!(matches!(freeform.call("c".into(), "other".into(), "{}".into()), HistoryItem::FunctionCall { .. }));
+        assert!(matches!(
+            freeform.call("c".into(), "other".into(), "{}".into(), |_| None),
+            HistoryItem::FunctionCall { .. }
+        ));
     }
 }

@@ -23,8 +23,8 @@ pub(crate) use freeform::Freeform;
 pub use http::{HttpClient, install_crypto};
 pub use offline::Offline;
 pub(crate) use openoxide_llm::{
-    Cause, FactOverrides, HistoryItem, ItemKind, ModelError, ModelEvent, ModelFacts, ModelRequest, ModelStream,
-    Provider, Reasoning, Role, ToolSpec, Usage,
+    Carried, Cause, FactOverrides, HistoryItem, ItemKind, ModelError, ModelEvent, ModelFacts, ModelRequest,
+    ModelStream, Provider, Reasoning, ReasoningChoice, Role, ToolSpec, Unfinished, Usage,
 };
 pub use remote::{HttpProvider, ModelList};
 pub use secret::Secret;

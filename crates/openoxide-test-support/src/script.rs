@@ -55,7 +55,7 @@ impl ScriptedModel {
     }
 
     fn patch(&self, input: String) -> HistoryItem {
-        HistoryItem::CustomToolCall { call_id: self.call_id(), name: "apply_patch".to_owned(), input }
+        HistoryItem::CustomToolCall { call_id: self.call_id(), name: "apply_patch".to_owned(), input, carried: None }
     }
 }
 
@@ -63,7 +63,7 @@ fn message(text: &str) -> Vec<Result<ModelEvent, ModelError>> {
     vec![
         Ok(ModelEvent::ItemStarted(ItemKind::Message)),
         Ok(ModelEvent::TextDelta(text.to_owned())),
-        Ok(ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.to_owned() })),
+        Ok(ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.to_owned(), carried: None })),
         Ok(completed()),
     ]
 }
@@ -97,12 +97,20 @@ impl Provider for ScriptedModel {
             Some(Say::Text(text)) => message(text),
             Some(Say::Patch(patch)) => items(vec![self.patch(patch)]),
             Some(Say::Patches(patches)) => items(patches.into_iter().map(|patch| self.patch(patch)).collect()),
-            Some(Say::Call(name, arguments)) => {
-                items(vec![HistoryItem::FunctionCall { call_id: self.call_id(), name: name.to_owned(), arguments }])
-            }
+            Some(Say::Call(name, arguments)) => items(vec![HistoryItem::FunctionCall {
+                call_id: self.call_id(),
+                name: name.to_owned(),
+                arguments,
+                carried: None,
+            }]),
             Some(Say::TextAndCall(text, name, arguments)) => {
-                let said = HistoryItem::Message { role: Role::Assistant, text: text.to_owned() };
-                let call = HistoryItem::FunctionCall { call_id: self.call_id(), name: name.to_owned(), arguments };
+                let said = HistoryItem::Message { role: Role::Assistant, text: text.to_owned(), carried: None };
+                let call = HistoryItem::FunctionCall {
+                    call_id: self.call_id(),
+                    name: name.to_owned(),
+                    arguments,
+                    carried: None,
+                };
                 items(vec![said, call])
             }
             Some(Say::Fail(reason)) => vec![Err(ModelError::Config { reason: reason.to_owned() })],
@@ -112,7 +120,7 @@ impl Provider for ScriptedModel {
             }
             None => {
                 let last = request.input.iter().rev().find_map(|item| match &**item {
-                    HistoryItem::Message { role: Role::User, text } => Some(text.as_str()),
+                    HistoryItem::Message { role: Role::User, text, .. } => Some(text.as_str()),
                     _ => None,
                 });
                 message(&format!("re: {}", last.unwrap_or_default()))

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use openoxide_sandbox::SandboxMode;
 
+use crate::ThreadId;
+
 /// Whose a thread is; none where it belongs to nobody in particular.
 pub(crate) type Owner = Option<Arc<str>>;
 
@@ -31,6 +33,9 @@ pub struct ThreadConfig {
     pub reasoning_summary: Option<String>,
     /// A query thread: tools that only read, and commands only where they can be held to that.
     pub read_only_tools: bool,
+    /// The thread that a query asks about, and whose requests its own continue: it is offered that thread's tools, and a call that is
+    /// beyond it is refused when it is to run.
+    pub question_on: Option<ThreadId>,
     /// In place of [`crate::Config::tool_output_token_limit`].
     pub tool_output_token_limit: Option<usize>,
     /// In place of [`crate::Config::project_doc_max_bytes`].
@@ -60,6 +65,7 @@ impl ThreadConfig {
             reasoning_effort: None,
             reasoning_summary: None,
             read_only_tools: false,
+            question_on: None,
             tool_output_token_limit: None,
             project_doc_max_bytes: None,
             max_turn_tokens: None,

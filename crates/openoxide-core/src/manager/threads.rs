@@ -282,6 +282,7 @@ impl ThreadManager {
             reasoning_effort: meta.reasoning_effort.clone(),
             reasoning_summary: meta.reasoning_summary.clone(),
             read_only_tools: *read_only_tools,
+            question_on: None,
             tool_output_token_limit: overrides.tool_output_token_limit,
             project_doc_max_bytes: overrides.project_doc_max_bytes,
             max_turn_tokens: overrides.max_turn_tokens,
@@ -298,26 +299,31 @@ impl ThreadManager {
     /// the disk takes where the given one is not in memory.
     pub fn fork_for_query(self: &Arc<Self>, id: ThreadId) -> Result<Arc<Thread>, CoreError> {
         // What another process has added to a thread is only on disk.
-        let (history, (config, directory)) = match self.in_memory(id).filter(|source| source.is_current()) {
-            Some(source) => (source.finished_history(), (source.config().clone(), source.directory().share())),
+        let (history, prefix, (config, directory)) = match self.in_memory(id).filter(|source| source.is_current()) {
+            Some(source) => {
+                (source.finished_history(), source.prefix(), (source.config().clone(), source.directory().share()))
+            }
             None => {
                 let restored = self.restored(id, restore(self.lines_of(id)?))?;
                 let config = self.config_of(&restored)?;
                 let finished = restored.cut_off.as_ref().map_or(restored.history.len(), |turn| turn.begins);
-                (Arc::new(restored.history[..finished].to_vec()), config)
+                (Arc::new(restored.history[..finished].to_vec()), restored.prefix, config)
             }
         };
         let context_due = if history.is_empty() { ContextDue::Everything } else { ContextDue::Environment };
         let config = ThreadConfig {
             sandbox: SandboxMode::ReadOnly,
             approval_policy: ApprovalPolicy::Never,
+            // A thread that only reads has only what reads from the start.
+            question_on: if config.read_only_tools { config.question_on } else { Some(id) },
             read_only_tools: true,
             ..config
         };
         self.check_sandbox(&config)?;
         let fork = ThreadId::new();
         let rollout = Rollout::ephemeral(SessionMeta::of(fork, &config));
-        self.insert(fork, config, directory, State::new(history, context_due), rollout)
+        let state = State { prefix, ..State::new(history, context_due) };
+        self.insert(fork, config, directory, state, rollout)
     }
 
     /// What was said and done on a thread, as far as it is written, whoever has it open. Blocks on the disk.

@@ -92,17 +92,17 @@ impl Transcript {
             }
             RolloutItem::TurnContext(context) => self.model = context.model,
             RolloutItem::ResponseItem(item) => match &*item {
-                HistoryItem::Message { role: Role::Assistant, text } => {
+                HistoryItem::Message { role: Role::Assistant, text, .. } => {
                     self.entries.push(TranscriptEntry::Agent(text.clone()))
                 }
-                HistoryItem::Message { role: Role::User, text } => {
+                HistoryItem::Message { role: Role::User, text, .. } => {
                     self.entries.push(TranscriptEntry::Person(text.clone()));
                 }
                 HistoryItem::Reasoning { summary, .. } if !summary.trim().is_empty() => {
                     self.entries.push(TranscriptEntry::Reasoning(summary.clone()));
                 }
-                HistoryItem::FunctionCall { call_id, name, arguments: input }
-                | HistoryItem::CustomToolCall { call_id, name, input } => {
+                HistoryItem::FunctionCall { call_id, name, arguments: input, .. }
+                | HistoryItem::CustomToolCall { call_id, name, input, .. } => {
                     calls.insert(call_id.clone(), self.entries.len());
                     self.entries.push(TranscriptEntry::Call {
                         name: name.clone(),
@@ -139,6 +139,7 @@ impl Transcript {
             RolloutItem::EventMsg(
                 EventRecord::Remembered { .. }
                 | EventRecord::Checkpoint { .. }
+                | EventRecord::Prefix { .. }
                 | EventRecord::Changes { .. }
                 | EventRecord::Patched { .. },
             ) => {}

@@ -122,7 +122,10 @@ fn changes_of(lines: &[RolloutLine], turn: Option<TurnId>) -> Option<(TurnId, Ve
             }
             // Of another turn, or of one whose `Changes` say it all.
             EventRecord::Changes { .. } | EventRecord::TurnEnded { .. } | EventRecord::Patched { .. } => {}
-            EventRecord::ApprovalDecided { .. } | EventRecord::Remembered { .. } | EventRecord::Checkpoint { .. } => {}
+            EventRecord::ApprovalDecided { .. }
+            | EventRecord::Remembered { .. }
+            | EventRecord::Checkpoint { .. }
+            | EventRecord::Prefix { .. } => {}
         }
     }
     None

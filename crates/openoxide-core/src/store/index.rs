@@ -158,7 +158,7 @@ fn head(path: &Path, id: ThreadId) -> io::Result<(Entry, bool)> {
         match line.item {
             RolloutItem::SessionMeta(meta) => (entry.cwd, entry.owner) = (meta.cwd, meta.owner),
             RolloutItem::ResponseItem(item) => {
-                if let HistoryItem::Message { role: Role::User, text } = &*item {
+                if let HistoryItem::Message { role: Role::User, text, .. } = &*item {
                     entry.prompt = text.lines().next().unwrap_or_default().chars().take(PROMPT).collect();
                     return Ok((entry, true));
                 }
@@ -182,7 +182,7 @@ mod tests {
         let mut writer = store.lock(id).unwrap();
         writer.append(&RolloutItem::SessionMeta(meta)).unwrap();
         let note = HistoryItem::Note { text: "<environment_context>".to_owned() };
-        let prompt = prompt.map(|text| HistoryItem::Message { role: Role::User, text: text.to_owned() });
+        let prompt = prompt.map(|text| HistoryItem::Message { role: Role::User, text: text.to_owned(), carried: None });
         for item in [note].into_iter().chain(prompt) {
             writer.append(&RolloutItem::ResponseItem(Arc::new(item))).unwrap();
         }

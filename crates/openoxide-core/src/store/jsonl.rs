@@ -260,7 +260,11 @@ mod tests {
     use crate::RolloutItem;
 
     fn message(text: &str) -> RolloutItem {
-        RolloutItem::ResponseItem(Arc::new(HistoryItem::Message { role: Role::User, text: text.to_owned() }))
+        RolloutItem::ResponseItem(Arc::new(HistoryItem::Message {
+            role: Role::User,
+            text: text.to_owned(),
+            carried: None,
+        }))
     }
 
     #[test]

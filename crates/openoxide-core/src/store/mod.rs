@@ -30,7 +30,7 @@ pub use self::jsonl::JsonlStore;
 pub use self::ledger::{PatchLedger, PatchNote};
 pub(crate) use self::owner::Rollout;
 pub use self::read::{Damage, Reading};
-pub use self::record::{EventRecord, FORMAT, Overrides, RolloutItem, RolloutLine, SessionMeta, TurnContext};
+pub use self::record::{EventRecord, FORMAT, Overrides, Prefix, RolloutItem, RolloutLine, SessionMeta, TurnContext};
 pub(crate) use self::sync::SyncQueue;
 pub use self::thread_store::{Fate, Opened, Stamp, StoredThread, Syncer, ThreadStore, ThreadWriter};
 pub(crate) use self::writer::{Disk, RealDisk};

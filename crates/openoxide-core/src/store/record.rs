@@ -53,7 +53,7 @@ impl RolloutItem {
     /// there.
     pub(super) fn tell_notes(&mut self) {
         let tell = |item: &mut Arc<HistoryItem>| {
-            if let HistoryItem::Message { role: Role::User, text } = &**item
+            if let HistoryItem::Message { role: Role::User, text, .. } = &**item
                 && crate::instructions::has_the_shape_of_a_note(text)
             {
                 *item = Arc::new(HistoryItem::Note { text: text.clone() });
@@ -183,6 +183,15 @@ pub struct TurnContext {
     pub approval_policy: ApprovalPolicy,
 }
 
+/// What the requests of a thread begin with: instructions, tools, and how thinking is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prefix {
+    /// SHA-256 of it, in hexadecimal.
+    pub digest: String,
+    /// The version of the program that made it.
+    pub version: String,
+}
+
 /// Something that happened, beside the history.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EventRecord {
@@ -215,6 +224,14 @@ pub enum EventRecord {
         remembered: Vec<RememberedApproval>,
         /// The turns that ended last, oldest first, as their `turn_ended`.
         results: Vec<EventRecord>,
+        /// What the thread's requests begin with; none where that was not noted.
+        prefix: Option<Prefix>,
+    },
+    /// From here on the thread's requests begin with this. What of the history before it is bound to another beginning is left out of
+    /// them.
+    Prefix {
+        /// What.
+        prefix: Prefix,
     },
     /// What a turn changed on disk, for taking it back.
     Changes {

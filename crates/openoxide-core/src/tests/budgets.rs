@@ -10,7 +10,7 @@ use crate::{ApprovalPolicy, Event, RolloutItem, ThreadConfig, ThreadStore, TurnS
 /// A message and what the response has cost.
 fn said(text: &str, tokens: u64) -> Say {
     Say::Events(vec![
-        ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.to_owned() }),
+        ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.to_owned(), carried: None }),
         ModelEvent::Completed { usage: Usage { input_tokens: tokens, ..Usage::default() } },
     ])
 }

@@ -177,7 +177,7 @@ fn project_documents_and_the_record_of_changes_give_nothing_away() {
     for round in 0..ROUNDS {
         let view = || house.thread.view(house.thread.hold_directory().unwrap(), Reader::Server);
         let shell = core.shell;
-        let (items, _) = context::due(ContextDue::Everything, &core.config, shell, house.thread.config(), &view());
+        let (items, _) = context::due(ContextDue::Everything, &core.config, shell, house.thread.config(), &[], &view());
         assert!(!format!("{items:?}").contains(SECRET), "AGENTS.md in round {round}");
         let changes = Before::look(view()).and_then(Before::changes);
         assert!(!format!("{changes:?}").contains(SECRET), "the record of changes in round {round}");

@@ -234,7 +234,7 @@ async fn a_thread_whose_only_call_was_cancelled_leaves_memory_and_can_be_loaded(
 /// A message and what the response has cost.
 fn said(text: &str, tokens: u64) -> Say {
     Say::Events(vec![
-        ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.to_owned() }),
+        ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.to_owned(), carried: None }),
         ModelEvent::Completed { usage: Usage { input_tokens: tokens, ..Usage::default() } },
     ])
 }

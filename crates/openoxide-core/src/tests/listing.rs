@@ -16,7 +16,7 @@ fn add(store: &JsonlStore, number: usize) -> ThreadId {
     let meta = SessionMeta::sample();
     let (id, path) = (meta.id, store.path_of(meta.id).unwrap());
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap()).unwrap();
-    let prompt = HistoryItem::Message { role: Role::User, text: format!("prompt {number}") };
+    let prompt = HistoryItem::Message { role: Role::User, text: format!("prompt {number}"), carried: None };
     let lines = [RolloutItem::SessionMeta(meta), RolloutItem::ResponseItem(Arc::new(prompt))];
     let text: Vec<String> = lines.map(|item| crate::store::text_of(&RolloutLine::now(item))).into();
     fs::write(path, text.join("\n") + "\n").unwrap();

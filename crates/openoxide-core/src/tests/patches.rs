@@ -51,7 +51,7 @@ impl House {
             approval_policy: ApprovalPolicy::Never,
         };
         writer.append(&RolloutItem::TurnContext(context)).unwrap();
-        let message = HistoryItem::Message { role: Role::User, text: "begin".into() };
+        let message = HistoryItem::Message { role: Role::User, text: "begin".into(), carried: None };
         writer.append(&RolloutItem::ResponseItem(message.into())).unwrap();
         drop(writer);
         Self { bench, _home: home, _work: work, cwd, store, id, turn }

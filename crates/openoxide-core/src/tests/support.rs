@@ -84,7 +84,7 @@ impl Provider for Script {
         let (events, hangs): (Vec<Result<ModelEvent, ModelError>>, bool) = match step {
             None => {
                 let last = request.input.iter().rev().find_map(|item| match &**item {
-                    HistoryItem::Message { role: Role::User, text } => Some(text.clone()),
+                    HistoryItem::Message { role: Role::User, text, .. } => Some(text.clone()),
                     _ => None,
                 });
                 (message(&format!("re: {}", last.unwrap())), false)
@@ -102,8 +102,15 @@ impl Provider for Script {
                     .map(|(name, input)| {
                         let call_id = format!("call-{}", self.calls.fetch_add(1, Ordering::SeqCst));
                         Ok(ModelEvent::ItemDone(match name {
-                            "apply_patch" => HistoryItem::CustomToolCall { call_id, name: name.into(), input },
-                            _ => HistoryItem::FunctionCall { call_id, name: name.into(), arguments: input },
+                            "apply_patch" => {
+                                HistoryItem::CustomToolCall { call_id, name: name.into(), input, carried: None }
+                            }
+                            _ => HistoryItem::FunctionCall {
+                                call_id,
+                                name: name.into(),
+                                arguments: input,
+                                carried: None,
+                            },
                         }))
                     })
                     .collect();
@@ -129,7 +136,7 @@ pub(super) fn completed() -> ModelEvent {
 fn message(text: &str) -> Vec<Result<ModelEvent, ModelError>> {
     vec![
         Ok(ModelEvent::TextDelta(text.into())),
-        Ok(ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.into() })),
+        Ok(ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.into(), carried: None })),
         Ok(completed()),
     ]
 }
@@ -380,7 +387,7 @@ pub(super) fn short(item: &HistoryItem) -> String {
     match item {
         HistoryItem::Note { text } if text.starts_with('<') => text.split_inclusive('>').next().unwrap().to_owned(),
         HistoryItem::Note { text } => text.clone(),
-        HistoryItem::Message { role, text } => format!("{role:?}: {text}"),
+        HistoryItem::Message { role, text, .. } => format!("{role:?}: {text}"),
         HistoryItem::FunctionCall { call_id, .. } | HistoryItem::CustomToolCall { call_id, .. } => call_id.clone(),
         HistoryItem::ToolOutput { call_id, .. } => format!("output of {call_id}"),
         other => format!("{other:?}"),

@@ -281,8 +281,26 @@ async fn a_query_fork_knows_what_was_finished_and_leaves_the_thread_as_it_is() {
     assert_eq!(thread.history(), before);
     assert_eq!(
         *bench.model.tools.lock().unwrap(),
-        ["exec_command", "write_stdin", "read_file", "list_dir", "grep", "update_plan"]
+        [
+            "exec_command",
+            "write_stdin",
+            "apply_patch",
+            "read_file",
+            "list_dir",
+            "grep",
+            "update_plan",
+            "request_user_input"
+        ],
+        "a query begins as the thread does"
     );
+    bench
+        .model
+        .say(vec![Say::Calls(vec![("apply_patch", "*** Begin Patch\n*** Add File: x\n+x\n*** End Patch".into())])]);
+    fork.prompt("change it");
+    fork.ended().await;
+    let outputs = bench.outputs();
+    assert!(outputs.last().unwrap().starts_with("`apply_patch` was not run: this is a question"), "{outputs:?}");
+    assert!(!bench.cwd().join("x").exists());
 
     // Where no command can be held to reading, there is none.
     let bench = Bench::new(vec![]);

@@ -15,7 +15,7 @@ use super::state::State;
 use super::temporary::remove_temporary;
 use crate::mutex::lock;
 use crate::store::{Damage, EventRecord, Fate, Reading, RolloutItem, Stamp, ThreadStore, ThreadWriter};
-use crate::turn::ContextDue;
+use crate::turn::{ContextDue, SummedUp};
 use crate::{CoreError, Event, Interruption, Limits, ThreadId, TurnId};
 
 /// From one look for commands that are still alive to the next: short at first, since most are about to be gone.
@@ -334,7 +334,7 @@ pub(crate) fn unreadable(id: ThreadId, stamp: Stamp, limits: &Limits, source: io
 impl State {
     /// Takes over what was loaded.
     pub(crate) fn adopt(&mut self, restored: Restored) {
-        let Restored { context, history, remembered, granted, results, usage, next_item_id, .. } = restored;
+        let Restored { context, history, prefix, remembered, granted, results, usage, next_item_id, .. } = restored;
         self.context_due = if history.is_empty() { ContextDue::Everything } else { ContextDue::Nothing };
         self.finished_len = history.len();
         self.history = Arc::new(history);
@@ -342,7 +342,7 @@ impl State {
         // Those of a turn that memory alone knew are not used again either.
         self.next_item_id = self.next_item_id.max(next_item_id);
         self.context = context;
-        self.context_tokens = 0;
+        (self.context_tokens, self.summed_up, self.prefix) = (0, SummedUp::Never, prefix);
         self.results.clear();
         self.results.extend(results);
     }
@@ -369,7 +369,13 @@ impl State {
         });
         let results = self.results.iter().map(|kept| kept.record(diffs)).collect();
         let remembered = self.granted.clone();
-        Some(RolloutItem::EventMsg(EventRecord::Checkpoint { context, usage_before, remembered, results }))
+        Some(RolloutItem::EventMsg(EventRecord::Checkpoint {
+            context,
+            usage_before,
+            remembered,
+            results,
+            prefix: self.prefix.clone(),
+        }))
     }
 
     /// The whole thread in two lines.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use openoxide_llm::{HistoryItem, Role, Usage};
+use openoxide_llm::{HistoryItem, Role, Usage, unbound};
 
 use super::state::{KEPT_RESULTS, KeptResult, UNKNOWN_ITEM_IDS};
 use crate::rules::approvals::Remembered;
-use crate::store::{EventRecord, Patched, RolloutItem, RolloutLine, SessionMeta, TurnContext};
+use crate::store::{EventRecord, Patched, Prefix, RolloutItem, RolloutLine, SessionMeta, TurnContext};
 use crate::tools::turn_diff::relative;
 use crate::{RememberedApproval, ThreadId, TurnId, TurnResult, TurnStatus, instructions};
 
@@ -17,6 +17,8 @@ pub(crate) struct Restored {
     /// What its last turn ran with; none where no turn began.
     pub(crate) context: Option<TurnContext>,
     pub(crate) history: Vec<Arc<HistoryItem>>,
+    /// What its requests began with last; none where that was not noted.
+    pub(crate) prefix: Option<Prefix>,
     pub(crate) remembered: Remembered,
     /// The same, as it was written.
     pub(crate) granted: Vec<RememberedApproval>,
@@ -56,6 +58,7 @@ pub(crate) fn restore(lines: Vec<RolloutLine>) -> Option<Restored> {
         meta,
         context: None,
         history: Vec::new(),
+        prefix: None,
         remembered: Remembered::default(),
         granted: Vec::new(),
         results: Vec::new(),
@@ -86,7 +89,8 @@ impl Restored {
             }
             RolloutItem::EventMsg(EventRecord::Remembered { approval }) => self.grant(approval),
             RolloutItem::EventMsg(record @ EventRecord::TurnEnded { .. }) => self.take_end(record),
-            RolloutItem::EventMsg(EventRecord::Checkpoint { context, usage_before, remembered, results }) => {
+            RolloutItem::EventMsg(EventRecord::Checkpoint { context, usage_before, remembered, results, prefix }) => {
+                self.prefix = prefix.or(self.prefix.take());
                 (self.usage, self.results) = (usage_before, Vec::new());
                 results.into_iter().for_each(|result| self.take_end(result));
                 remembered.into_iter().for_each(|approval| self.grant(approval));
@@ -102,6 +106,17 @@ impl Restored {
                     turn.patched.add(files);
                     turn.diff.extend(diff);
                 }
+            }
+            RolloutItem::EventMsg(EventRecord::Prefix { prefix }) => {
+                self.prefix = Some(prefix);
+                let begins = self.cut_off.as_ref().map_or(0, |turn| turn.begins).min(self.history.len());
+                let (ended, open) = self.history.split_at(begins);
+                let (mut ended, open) = (unbound(ended), unbound(open));
+                if let Some(turn) = &mut self.cut_off {
+                    turn.begins = ended.len();
+                }
+                ended.extend(open);
+                self.history = ended;
             }
             RolloutItem::EventMsg(EventRecord::ApprovalDecided { .. } | EventRecord::Changes { .. }) => {}
         }
@@ -272,7 +287,7 @@ mod tests {
     }
 
     fn message(role: Role, text: &str) -> RolloutLine {
-        line(RolloutItem::ResponseItem(Arc::new(HistoryItem::Message { role, text: text.to_owned() })))
+        line(RolloutItem::ResponseItem(Arc::new(HistoryItem::Message { role, text: text.to_owned(), carried: None })))
     }
 
     fn begun(turn_id: TurnId) -> RolloutLine {
@@ -304,7 +319,8 @@ mod tests {
 
     fn thread() -> (Vec<RolloutLine>, [TurnId; 2]) {
         let turns = [TurnId::new(), TurnId::new()];
-        let call = HistoryItem::FunctionCall { call_id: "c".into(), name: "n".into(), arguments: "{}".into() };
+        let call =
+            HistoryItem::FunctionCall { call_id: "c".into(), name: "n".into(), arguments: "{}".into(), carried: None };
         let lines = vec![
             line(RolloutItem::SessionMeta(SessionMeta::sample())),
             begun(turns[0]),
@@ -370,7 +386,7 @@ mod tests {
     #[test]
     fn a_compacted_history_takes_the_place_of_the_one_before() {
         let (mut lines, _) = thread();
-        let summary = Arc::new(HistoryItem::Message { role: Role::User, text: "summary".into() });
+        let summary = Arc::new(HistoryItem::Message { role: Role::User, text: "summary".into(), carried: None });
         lines.insert(7, line(RolloutItem::Compacted(vec![summary])));
         let restored = restore(lines).unwrap();
         assert_eq!((restored.history.len(), restored.cut_off.unwrap().begins), (2, 1));
@@ -393,5 +409,47 @@ mod tests {
             let mut restored = restored;
             assert_eq!(restored.close_cut_off().is_empty(), !matches!(length, 2..=4 | 6..), "{length}");
         }
+    }
+
+    #[test]
+    fn what_is_bound_to_another_beginning_is_left_out_from_where_the_new_one_stands() {
+        let reasoning = |seal: &str| {
+            let raw = serde_json::json!({ "type": "thinking", "thinking": "", "signature": seal });
+            line(RolloutItem::ResponseItem(Arc::new(HistoryItem::Reasoning { summary: String::new(), raw })))
+        };
+        let begins = |digest: &str| {
+            let prefix = Prefix { digest: digest.to_owned(), version: "0".to_owned() };
+            line(RolloutItem::EventMsg(EventRecord::Prefix { prefix }))
+        };
+        let (mut lines, _) = thread();
+        lines.insert(2, begins("old"));
+        lines.insert(4, reasoning("first"));
+        let third = TurnId::new();
+        let restored = restore(lines.clone()).unwrap();
+        assert_eq!((restored.history.len(), restored.prefix.unwrap().digest.as_str()), (5, "old"));
+        lines.extend([end_of(lines_turn(&lines), "two"), begun(third), begins("new"), message(Role::User, "three")]);
+        lines.extend([reasoning("second"), message(Role::Assistant, "re: three")]);
+        let restored = restore(lines).unwrap();
+        let seals: Vec<_> = restored
+            .history
+            .iter()
+            .filter_map(|item| match &**item {
+                HistoryItem::Reasoning { raw, .. } => raw["signature"].as_str(),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(seals, ["second"]);
+        let turn = restored.cut_off.unwrap();
+        assert!(matches!(&*restored.history[turn.begins], HistoryItem::Message { text, .. } if text == "three"));
+        assert_eq!(restored.prefix.unwrap().digest, "new");
+    }
+
+    /// The turn that began last.
+    fn lines_turn(lines: &[RolloutLine]) -> TurnId {
+        let turn = |line: &RolloutLine| match &line.item {
+            RolloutItem::TurnContext(context) => Some(context.turn_id),
+            _ => None,
+        };
+        lines.iter().rev().find_map(turn).unwrap()
     }
 }

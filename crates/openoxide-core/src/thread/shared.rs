@@ -13,7 +13,7 @@ use crate::api::Owner;
 use crate::mutex::lock;
 use crate::store::{DiskUse, SyncQueue, ThreadStore};
 use crate::tools::runner::CommandRunner;
-use crate::tools::{EditStyle, Shell, ToolAccess, Toolbox, Toolboxes};
+use crate::tools::{EditStyle, Shell, ToolAccess, ToolKind, Toolbox, Toolboxes};
 use crate::{Config, CoreError, Shares, ThreadConfig};
 
 /// How long the places that are hidden are taken to be the same. What a place is called never changes; where a link of the
@@ -60,8 +60,15 @@ impl Core {
             // No command can be held to reading.
             (true, false) => ToolAccess::Read,
         };
-        let images = self.config.provider.facts(&thread.model).images;
-        self.toolboxes.of(access, images, EditStyle::of(&thread.model))
+        // A question on a thread begins as the thread does; a thread that only reads has fewer tools from the start.
+        let offered = if thread.question_on.is_some() { ToolAccess::Full } else { access };
+        let sees = self.config.provider.facts(&thread.model).images;
+        self.toolboxes.of(ToolKind { access, offered, sees, style: EditStyle::of(&thread.model) })
+    }
+
+    /// How many tokens a conversation with a model may have.
+    pub(crate) fn room(&self, model: &str) -> u64 {
+        self.compact_at(model).unwrap_or_else(|| self.config.provider.facts(model).context_window)
     }
 
     /// The length of a thread of this model, in tokens, from which on it is summed up.

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use super::kept_diffs::KeptDiffs;
 use crate::api::Owner;
 use crate::rules::approvals::Remembered;
-use crate::store::{EventRecord, TurnContext};
-use crate::turn::{ContextDue, History, TurnControl};
+use crate::store::{EventRecord, Prefix, TurnContext};
+use crate::turn::{ContextDue, History, SummedUp, TurnControl};
 use crate::{ApprovalRequest, Decider, Decision, Held, Interruption, RememberedApproval, SteerId, TurnId, TurnResult};
 
 /// Where it is not known how many item ids were used, as after a crash, so many are passed over: no turn gives out this
@@ -53,6 +53,10 @@ pub(crate) struct State {
     pub(crate) last_used: Instant,
     /// Tokens of the history as the model counted them last; 0 where it has not.
     pub(crate) context_tokens: u64,
+    /// What the history was summed up to.
+    pub(crate) summed_up: SummedUp,
+    /// What the thread's requests begin with; none where that is not known.
+    pub(crate) prefix: Option<Prefix>,
     /// What the last turn ran with.
     pub(crate) context: Option<TurnContext>,
     /// What was approved for the thread, as it was written.
@@ -184,6 +188,8 @@ impl State {
             usage: Usage::default(),
             last_used: Instant::now(),
             context_tokens: 0,
+            summed_up: SummedUp::Never,
+            prefix: None,
             context: None,
             granted: Vec::new(),
             claims: 0,

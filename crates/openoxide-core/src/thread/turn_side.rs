@@ -1,8 +1,9 @@
 //! The side of a thread that the driver of its turn sees: how a turn begins, writes, asks and ends.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use openoxide_llm::{HistoryItem, Usage};
+use openoxide_llm::{HistoryItem, Usage, unbound};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -10,7 +11,7 @@ use super::handle::Thread;
 use super::state::{Pending, Running, Settled, State, UNKNOWN_ITEM_IDS};
 use crate::mutex::lock;
 use crate::rules::approvals;
-use crate::store::{EventRecord, RolloutItem, TurnContext};
+use crate::store::{EventRecord, Prefix, RolloutItem, TurnContext};
 use crate::tools::{ToolHost as _, Toolbox, without_oldest_pictures};
 use crate::turn::{ContextDue, History, LastingState, StartedTurn, TurnHost, TurnStart, estimate};
 use crate::{
@@ -35,6 +36,7 @@ impl Thread {
         TurnStart {
             context_tokens,
             context_due: state.context_due,
+            summed_up: state.summed_up,
             remembered: std::mem::take(&mut state.remembered),
             next_item_id: state.next_item_id,
         }
@@ -123,8 +125,8 @@ impl Thread {
         let state = &mut *state;
         result.warnings = self.take_warnings(state);
         let result = Arc::new(result);
-        if let Some(LastingState { remembered, context_tokens, .. }) = carried {
-            (state.remembered, state.context_tokens) = (remembered, context_tokens);
+        if let Some(LastingState { remembered, context_tokens, summed_up, .. }) = carried {
+            (state.remembered, state.context_tokens, state.summed_up) = (remembered, context_tokens, summed_up);
         }
         state.finished_len = state.history.len();
         state.usage = result.thread_usage;
@@ -185,6 +187,26 @@ impl Thread {
         next
     }
 
+    /// What the thread's requests begin with.
+    pub(crate) fn prefix(&self) -> Option<Prefix> {
+        lock(&self.state).prefix.clone()
+    }
+
+    /// Writes what the thread's requests begin with from here on, and leaves out of the history what is bound to another beginning.
+    fn note_prefix(&self, prefix: Prefix) {
+        let is_written =
+            lock(&self.rollout).append(&RolloutItem::EventMsg(EventRecord::Prefix { prefix: prefix.clone() }));
+        let mut state = lock(&self.state);
+        let (ended, open) = state.history.split_at(state.finished_len);
+        let (mut items, open) = (unbound(ended), unbound(open));
+        state.finished_len = items.len();
+        items.extend(open);
+        (state.history, state.prefix) = (Arc::new(items), Some(prefix));
+        if !is_written {
+            self.not_written(&mut state);
+        }
+    }
+
     /// Makes the rollout durable without holding anything up.
     pub(crate) fn sync_later(&self) {
         let syncer = lock(&self.rollout).syncer();
@@ -201,6 +223,29 @@ impl TurnHost for Thread {
 
     fn compact_at(&self) -> Option<u64> {
         self.core.compact_at(&self.config().model)
+    }
+
+    fn room(&self) -> u64 {
+        self.core.room(&self.config().model)
+    }
+
+    fn files_changed(&self) -> Vec<PathBuf> {
+        let state = lock(&self.state);
+        state.results.iter().flat_map(|kept| kept.result.files_changed.iter().cloned()).collect()
+    }
+
+    fn begin_with(&self, digest: &str) {
+        let is_new = lock(&self.state).prefix.as_ref().is_none_or(|known| known.digest != digest);
+        if is_new {
+            self.note_prefix(Prefix { digest: digest.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() });
+        }
+    }
+
+    fn unbind(&self) {
+        let known = lock(&self.state).prefix.clone();
+        if let Some(prefix) = known {
+            self.note_prefix(prefix);
+        }
     }
 
     fn directory_id(&self) -> &str {
@@ -252,6 +297,9 @@ impl TurnHost for Thread {
     fn bound_pictures(&self) {
         let max = self.core.config.limits.max_picture_bytes;
         if let Some(items) = without_oldest_pictures(&self.history(), max) {
+            // What comes after a picture that is given up is bound to a beginning that had it.
+            self.unbind();
+            let items = unbound(&items);
             // Item for item, so what belongs to ended turns stays the same.
             let finished_len = lock(&self.state).finished_len;
             self.replace_history(items);

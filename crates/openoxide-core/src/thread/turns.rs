@@ -115,7 +115,7 @@ async fn note_changes(thread: &Arc<Thread>, diff: &Mutex<TurnDiff>) {
 /// said to it is kept, and the model is told that it was stopped.
 fn close_history(thread: &Thread, interruption: Option<&Interruption>, left_over: Vec<String>) {
     let mut items = missing_outputs(&thread.history()[thread.turn_begin()..]);
-    items.extend(left_over.into_iter().map(|text| HistoryItem::Message { role: Role::User, text }));
+    items.extend(left_over.into_iter().map(|text| HistoryItem::Message { role: Role::User, text, carried: None }));
     if let Some(why) = interruption {
         let text = instructions::interrupted_note(&why.sentence());
         items.push(HistoryItem::Note { text });

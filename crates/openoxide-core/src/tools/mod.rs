@@ -44,4 +44,4 @@ pub(crate) use self::host::{Reader, ToolHost};
 pub(crate) use self::pictures::{PictureRoom, without_oldest as without_oldest_pictures};
 pub(crate) use self::shell::Shell;
 pub(crate) use self::tool::{PreparedCall, ToolAccess, refused};
-pub(crate) use self::toolbox::{Toolbox, Toolboxes};
+pub(crate) use self::toolbox::{Kind as ToolKind, Toolbox, Toolboxes};

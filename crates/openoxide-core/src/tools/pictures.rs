@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_oldest_give_way_down_to_half_and_then_none_until_the_bound_is_passed_again() {
-        let said = Arc::new(HistoryItem::Message { role: Role::User, text: "look".to_owned() });
+        let said = Arc::new(HistoryItem::Message { role: Role::User, text: "look".to_owned(), carried: None });
         let mut history = vec![said];
         history.extend((0..10).map(|_| picture(10)));
         assert!(without_oldest(&history, 100).is_none());

@@ -43,17 +43,18 @@ const OTHER_NAMES: &[(&str, &[&str])] = &[
 
 /// The tools of one kind of thread, made once.
 pub(crate) struct Toolbox {
-    access: ToolAccess,
     tools: Vec<(&'static dyn Tool, ToolSpec)>,
     specs: Vec<ToolSpec>,
+    /// What calls may do. More may be on offer: a query has the tools of the thread that it asks about.
+    access: ToolAccess,
 }
 
 impl Toolbox {
-    fn new(access: ToolAccess, sees: bool, style: EditStyle) -> Self {
-        let tools = TOOLS.iter().copied().filter(|tool| tool.access() <= access && (sees || !tool.gives_pictures()));
+    fn new(Kind { access, offered, sees, style }: Kind) -> Self {
+        let tools = TOOLS.iter().copied().filter(|tool| tool.access() <= offered && (sees || !tool.gives_pictures()));
         let tools = tools.filter(|tool| tool.style().is_none_or(|only| only == style));
         let tools: Vec<_> = tools.map(|tool| (tool, tool.spec())).collect();
-        Self { access, specs: tools.iter().map(|(_, spec)| spec.clone()).collect(), tools }
+        Self { specs: tools.iter().map(|(_, spec)| spec.clone()).collect(), tools, access }
     }
 
     /// What is offered to the model.
@@ -68,6 +69,13 @@ impl Toolbox {
             let names: Vec<&str> = self.specs.iter().map(ToolSpec::name).collect();
             return Err(format!("There is no tool named `{}` here; the tools are {}.", call.name, names.join(", ")));
         };
+        if tool.access() > self.access {
+            return Err(format!(
+                "`{}` was not run: this is a question about the thread, and nothing is changed while it is answered. Answer from what \
+                 can be read; where a change is wanted, say which.",
+                call.name
+            ));
+        }
         match spec {
             ToolSpec::Function { .. } if call.custom => {
                 Err(format!("`{}` takes a JSON object, not plain text.", call.name))
@@ -84,22 +92,37 @@ impl Toolbox {
     }
 }
 
+/// A kind of thread, as far as its tools go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kind {
+    /// What calls may do.
+    pub(crate) access: ToolAccess,
+    /// What the model is told of; at least that.
+    pub(crate) offered: ToolAccess,
+    /// Whether its model takes pictures.
+    pub(crate) sees: bool,
+    /// How its model changes files.
+    pub(crate) style: EditStyle,
+}
+
 /// The tools of every kind of thread.
-pub(crate) struct Toolboxes(Vec<((ToolAccess, bool, EditStyle), Toolbox)>);
+pub(crate) struct Toolboxes(Vec<(Kind, Toolbox)>);
 
 impl Toolboxes {
     /// Makes all of them.
     pub(crate) fn new() -> Self {
-        let kinds = [ToolAccess::Read, ToolAccess::Query, ToolAccess::Full];
-        let kinds = kinds.into_iter().flat_map(|access| [(access, false), (access, true)]);
-        let kinds =
-            kinds.flat_map(|(access, sees)| [EditStyle::Patch, EditStyle::Edit].map(|style| (access, sees, style)));
-        Self(kinds.map(|kind| (kind, Toolbox::new(kind.0, kind.1, kind.2))).collect())
+        let all = [ToolAccess::Read, ToolAccess::Query, ToolAccess::Full];
+        let pairs = all.into_iter().flat_map(|access| all.map(|offered| (access, offered)));
+        let kinds = pairs.filter(|(access, offered)| access <= offered);
+        let kinds = kinds.flat_map(|(access, offered)| [false, true].map(|sees| (access, offered, sees)));
+        let styles = [EditStyle::Patch, EditStyle::Edit];
+        let kinds = kinds.flat_map(|(access, offered, sees)| styles.map(|style| Kind { access, offered, sees, style }));
+        Self(kinds.map(|kind| (kind, Toolbox::new(kind))).collect())
     }
 
-    /// The tools of one kind of thread, for a model that takes pictures or not, and changes files in one style or another.
-    pub(crate) fn of(&self, access: ToolAccess, sees: bool, style: EditStyle) -> &Toolbox {
-        let found = self.0.iter().find(|(kind, _)| *kind == (access, sees, style));
+    /// The tools of one kind of thread.
+    pub(crate) fn of(&self, kind: Kind) -> &Toolbox {
+        let found = self.0.iter().find(|(known, _)| *known == kind);
         &found.expect("there is one for every kind").1
     }
 }

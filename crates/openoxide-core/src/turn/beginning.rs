@@ -26,7 +26,7 @@ pub(super) async fn read_context(
     let read = move || {
         let workspace = host.hold_directory()?;
         let view = host.view(Arc::clone(&workspace), Reader::Server);
-        Ok((workspace, context::due(due, host.process_config(), host.shell(), host.config(), &view)))
+        Ok((workspace, context::due(due, host.process_config(), host.shell(), host.config(), &host.history(), &view)))
     };
     let read: Result<_, CoreError> = match timeout(CONTEXT_LIMIT, tokio::task::spawn_blocking(read)).await {
         Ok(Ok(read)) => read,

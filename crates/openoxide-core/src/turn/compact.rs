@@ -5,12 +5,15 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use openoxide_llm::{Cause, HistoryItem, ModelError, ModelEvent, ModelRequest, Provider, Role, ToolSpec, Usage};
+use openoxide_llm::{
+    Cause, HistoryItem, ModelError, ModelEvent, ModelRequest, Provider, ReasoningChoice, Role, ToolSpec, Usage,
+};
 
+#[cfg(test)]
 use crate::instructions;
 
-/// Tokens of the person's own messages that are kept, the newest first, at 4 bytes each.
-const KEPT_TOKENS: usize = 20_000;
+/// Which part of the room for a conversation the person's own messages may keep, the newest first.
+const KEPT_PART: u64 = 10;
 
 /// How often the beginning is left out when the history is too long even to be summed up.
 const ATTEMPTS: u32 = 5;
@@ -23,6 +26,9 @@ pub(crate) struct Compaction {
     pub(crate) tools: Arc<[ToolSpec]>,
     pub(crate) cache_key: String,
     pub(crate) prompt: String,
+    /// As in every other request: providers keep what they have read only for requests that ask alike.
+    pub(crate) effort: Option<String>,
+    pub(crate) summary: Option<String>,
 }
 
 /// A summary, and what it took.
@@ -50,7 +56,7 @@ impl Compaction {
     }
 
     async fn ask(&self, history: &[Arc<HistoryItem>], usage: &mut Usage) -> Result<String, ModelError> {
-        let prompt = HistoryItem::Message { role: Role::User, text: self.prompt.clone() };
+        let prompt = HistoryItem::Message { role: Role::User, text: self.prompt.clone(), carried: None };
         let input: Vec<_> = history.iter().cloned().chain([Arc::new(prompt)]).collect();
         // The tools stay on offer: some providers refuse a history with calls of tools they are not told of, and the
         // beginning stays the one they have cached. What is called is not done.
@@ -60,13 +66,12 @@ impl Compaction {
             input: &input,
             tools: &self.tools,
             cache_key: &self.cache_key,
-            // A summary needs no more thought than the provider's configuration says.
-            reasoning: openoxide_llm::ReasoningChoice::default(),
+            reasoning: ReasoningChoice { effort: self.effort.as_deref(), summary: self.summary.as_deref() },
         });
         let mut text = String::new();
         while let Some(event) = stream.next().await {
             match event? {
-                ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: said }) => {
+                ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: said, .. }) => {
                     if !text.is_empty() {
                         text.push('\n');
                     }
@@ -79,23 +84,31 @@ impl Compaction {
                 | ModelEvent::ItemDone(_)
                 | ModelEvent::Restarted { .. }
                 | ModelEvent::Retrying { .. }
-                | ModelEvent::Paused => {}
+                // A summary that was cut off is one all the same.
+                | ModelEvent::Unfinished(_)
+                // The history goes as it is.
+                | ModelEvent::Unbound => {}
             }
         }
         Ok(text)
     }
 }
 
+/// Bytes of the person's own messages that are kept where a conversation may have so many tokens, at 4 bytes each.
+pub(crate) fn kept_bytes(room: u64) -> usize {
+    usize::try_from(room / KEPT_PART * 4).unwrap_or(usize::MAX)
+}
+
 /// The history that takes the place of another: what a thread begins with, what the person said, and the summary.
 pub(crate) fn compacted(
     beginning: Vec<HistoryItem>,
     history: &[Arc<HistoryItem>],
-    summary: &str,
+    summary: String,
+    mut room: usize,
 ) -> Vec<Arc<HistoryItem>> {
-    let mut room = KEPT_TOKENS * 4;
     let mut kept = Vec::new();
     for item in history.iter().rev() {
-        let HistoryItem::Message { role: Role::User, text } = &**item else { continue };
+        let HistoryItem::Message { role: Role::User, text, .. } = &**item else { continue };
         if text.len() > room {
             kept.extend(shortened(text, room));
             break;
@@ -103,7 +116,7 @@ pub(crate) fn compacted(
         room -= text.len();
         kept.push(Arc::clone(item));
     }
-    let summary = HistoryItem::Note { text: instructions::summary_message(summary) };
+    let summary = HistoryItem::Note { text: summary };
     beginning.into_iter().map(Arc::new).chain(kept.into_iter().rev()).chain([Arc::new(summary)]).collect()
 }
 
@@ -112,7 +125,7 @@ fn shortened(text: &str, room: usize) -> Option<Arc<HistoryItem>> {
     const LEAST: usize = 200;
     let end = text.floor_char_boundary(room);
     let text = (end >= LEAST).then(|| format!("{}\n[cut off here when the thread was compacted]", &text[..end]))?;
-    Some(Arc::new(HistoryItem::Message { role: Role::User, text }))
+    Some(Arc::new(HistoryItem::Message { role: Role::User, text, carried: None }))
 }
 
 /// The later two thirds, from a message on, so that no output stands without its call and no reasoning without what it
@@ -165,13 +178,16 @@ mod tests {
     use super::*;
 
     fn message(role: Role, text: &str) -> Arc<HistoryItem> {
-        Arc::new(HistoryItem::Message { role, text: text.to_owned() })
+        Arc::new(HistoryItem::Message { role, text: text.to_owned(), carried: None })
     }
 
     fn call(id: &str) -> [Arc<HistoryItem>; 2] {
         let (call_id, name) = (id.to_owned(), "exec_command".to_owned());
         let output = HistoryItem::ToolOutput { call_id: id.to_owned(), custom: false, output: "out".to_owned() };
-        [Arc::new(HistoryItem::FunctionCall { call_id, name, arguments: "{}".to_owned() }), Arc::new(output)]
+        [
+            Arc::new(HistoryItem::FunctionCall { call_id, name, arguments: "{}".to_owned(), carried: None }),
+            Arc::new(output),
+        ]
     }
 
     fn texts(history: &[Arc<HistoryItem>]) -> Vec<&str> {
@@ -201,7 +217,7 @@ mod tests {
         history.push(message(Role::Assistant, "done"));
         history.push(message(Role::User, "second"));
         let beginning = vec![note("<environment_context>new")];
-        let compacted = compacted(beginning, &history, "it went well");
+        let compacted = compacted(beginning, &history, instructions::summary_message("it went well", ""), 80_000);
         let texts = texts(&compacted);
         assert_eq!(texts[..3], ["<environment_context>new", first, "second"]);
         assert!(texts[3].contains("it went well") && texts.len() == 4);
@@ -213,10 +229,12 @@ mod tests {
     fn long_messages_are_cut_and_older_ones_dropped() {
         let history =
             [message(Role::User, "old"), message(Role::User, &"ü".repeat(50_000)), message(Role::User, "new")];
-        let compacted = compacted(Vec::new(), &history, "s");
+        let room = kept_bytes(200_000);
+        assert_eq!(room, 80_000);
+        let compacted = compacted(Vec::new(), &history, "s".to_owned(), room);
         let texts = texts(&compacted);
         assert_eq!(texts.len(), 3);
-        assert!(texts[0].len() < KEPT_TOKENS * 4 + 100 && texts[0].ends_with("compacted]"));
+        assert!(texts[0].len() < room + 100 && texts[0].ends_with("compacted]"));
         assert_eq!(texts[1], "new");
     }
 

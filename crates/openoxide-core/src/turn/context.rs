@@ -1,10 +1,12 @@
 //! What a thread tells the model ahead of its first prompt: the caller's instructions, the documents of the user and
-//! the project, and where it works. All of it is appended once and never changed, so that a provider's cache of
-//! the conversation's beginning holds; for the same reason nothing here names the date or the time.
+//! the project, where it works, and how things stand (`now`). All of it is appended once and never changed, so that a provider's cache of
+//! the conversation's beginning holds; what changes later is told in messages of its own.
 
+mod now;
 mod project_doc;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use openoxide_display::quote_path;
 use openoxide_llm::{HistoryItem, Role};
@@ -21,16 +23,19 @@ pub(crate) fn due(
     core: &Config,
     shell: Shell,
     thread: &ThreadConfig,
+    history: &[Arc<HistoryItem>],
     view: &FileView,
 ) -> (Vec<HistoryItem>, Vec<String>) {
     let mut items = Vec::new();
     let mut warnings = Vec::new();
+    let now = now::lines(view);
     if due == ContextDue::Nothing {
+        items.extend(now::update(history, &now));
         return (items, warnings);
     }
     if due == ContextDue::Everything {
         if let Some(text) = thread.developer_instructions.as_deref().filter(|text| !text.trim().is_empty()) {
-            items.push(HistoryItem::Message { role: Role::Developer, text: text.to_owned() });
+            items.push(HistoryItem::Message { role: Role::Developer, text: text.to_owned(), carried: None });
         }
         let max_bytes = thread.project_doc_max_bytes.unwrap_or(core.project_doc_max_bytes);
         let documents = project_doc::read(view, max_bytes);
@@ -51,13 +56,17 @@ pub(crate) fn due(
         }
     }
     if thread.read_only_tools {
-        items.push(HistoryItem::Message { role: Role::Developer, text: instructions::READ_ONLY.to_owned() });
+        items.push(HistoryItem::Message {
+            role: Role::Developer,
+            text: instructions::READ_ONLY.to_owned(),
+            carried: None,
+        });
     }
-    items.push(HistoryItem::Note { text: environment(shell, core, thread) });
+    items.push(HistoryItem::Note { text: environment(shell, core, thread, &now) });
     (items, warnings)
 }
 
-fn environment(shell: Shell, core: &Config, thread: &ThreadConfig) -> String {
+fn environment(shell: Shell, core: &Config, thread: &ThreadConfig, now: &str) -> String {
     let mut text = String::from("<environment_context>\n");
     // Writing to a string does not fail.
     let _ = writeln!(text, "cwd: {}", quote_path(&thread.cwd));
@@ -71,6 +80,7 @@ fn environment(shell: Shell, core: &Config, thread: &ThreadConfig) -> String {
     if let Some(rules) = crate::rules::told::told(&core.rules, thread.sandbox) {
         let _ = writeln!(text, "{rules}");
     }
+    text.push_str(now);
     text.push_str("</environment_context>");
     text
 }

@@ -20,9 +20,12 @@ use tracing::Instrument as _;
 use super::beginning::{home_warning, read_context};
 use super::compact::{self, Compaction, Summary};
 use super::host::{ContextDue, LastingState, StartedTurn, TurnHost, TurnStart};
+use super::prefix;
+use super::standing;
 use super::state::{Budget, Outcome, TurnState};
 use super::step::{Action, CallIndex, Input};
 use super::waiting::{out_of_time, poll_some};
+use crate::mutex::lock;
 use crate::rules::approvals::{Judged, Rules};
 use crate::store::TurnContext;
 use crate::tools::turn_diff::TurnDiff;
@@ -126,10 +129,11 @@ impl Driver {
         let deadline = seconds
             .map(|seconds| (Box::pin(tokio::time::sleep_until(turn.started + Duration::from_secs(seconds))), seconds));
         Self {
-            state: TurnState::new(turn.turn_id, rules, budget, start.context_tokens, start.next_item_id),
+            state: TurnState::new(turn.turn_id, rules, budget, start.context_tokens, start.next_item_id)
+                .after(start.summed_up),
             deadline,
             context_due: start.context_due,
-            cache_key: host.thread_id().to_string(),
+            cache_key: config.question_on.unwrap_or(host.thread_id()).to_string(),
             turn,
             diff,
             workspace: None,
@@ -177,9 +181,9 @@ impl Driver {
     }
 
     fn into_parts(self, status: TurnStatus, left_over: Vec<String>) -> TurnOutcome {
-        let Outcome { content, interruption, usage, denials, remembered, next_item_id, context_tokens } =
+        let Outcome { content, interruption, usage, denials, remembered, next_item_id, context_tokens, summed_up } =
             self.state.into_outcome();
-        let carried = Some(LastingState { remembered, next_item_id, context_tokens });
+        let carried = Some(LastingState { remembered, next_item_id, context_tokens, summed_up });
         TurnOutcome { status, content, interruption, usage, denials, carried, left_over }
     }
 
@@ -194,6 +198,7 @@ impl Driver {
             sandbox: config.sandbox,
             approval_policy: config.approval_policy,
         });
+        host.begin_with(&prefix::digest(config, host.toolbox().specs(), host.process_config().provider.as_ref()));
         let (workspace, (mut items, mut warnings)) = read_context(host, self.context_due).await?;
         if host.take_remade() {
             items.push(HistoryItem::Note { text: instructions::REMADE_NOTE.to_owned() });
@@ -266,12 +271,13 @@ impl Driver {
             Action::Append(item) => self.host.append(item),
             Action::TakeSteers => {
                 for text in self.host.take_steers() {
-                    self.host.append(HistoryItem::Message { role: Role::User, text });
+                    self.host.append(HistoryItem::Message { role: Role::User, text, carried: None });
                 }
             }
             Action::Emit(event) => self.host.emit(event),
             Action::RequestModel => self.request(),
             Action::Remember(approval) => self.host.grant(approval),
+            Action::Unbind => self.host.unbind(),
             Action::DropModel => (self.stream, self.asking) = (None, tracing::Span::none()),
             Action::Summarise => self.summarise(),
             Action::Compact(summary) => self.compact(&summary),
@@ -335,6 +341,8 @@ impl Driver {
                 .or(core.compact_prompt.as_deref())
                 .unwrap_or(instructions::COMPACT_PROMPT)
                 .to_owned(),
+            effort: config.reasoning_effort.clone(),
+            summary: config.reasoning_summary.clone(),
         };
         let (history, host) = (self.host.history().to_vec(), Arc::clone(&self.host));
         // What a thread begins with is read anew: it may have changed.
@@ -355,7 +363,18 @@ impl Driver {
     /// Lets a summary take the history's place, behind what a thread begins with.
     fn compact(&mut self, summary: &str) {
         let beginning = std::mem::take(&mut self.beginning);
-        self.host.replace_history(compact::compacted(beginning, &self.host.history(), summary));
+        let history = self.host.history();
+        let commands = self.host.commands();
+        let background = commands.background_ids().into_iter().filter_map(|id| {
+            let command = commands.background(id)?;
+            Some(format!("{id}: {}", openoxide_display::visible(&command.argv)))
+        });
+        let mut changed = self.host.files_changed();
+        changed.extend(lock(&self.diff).files_changed());
+        let standing = standing::told(&history, &background.collect::<Vec<_>>(), &changed);
+        let room = compact::kept_bytes(self.host.room());
+        let summary = instructions::summary_message(summary, &standing);
+        self.host.replace_history(compact::compacted(beginning, &history, summary, room));
     }
 
     fn env(&self, call: CallIndex) -> ToolEnv {

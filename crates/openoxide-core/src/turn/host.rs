@@ -1,12 +1,14 @@
 //! What a turn needs of its thread, and what the two hand each other at its beginning and its end. The thread's floor
 //! implements [`TurnHost`]; a turn reaches its thread by nothing else.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use openoxide_llm::HistoryItem;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
+use super::state::SummedUp;
 use crate::mutex::lock;
 use crate::rules::approvals::Remembered;
 use crate::store::TurnContext;
@@ -23,6 +25,19 @@ pub(crate) trait TurnHost: ToolHost {
 
     /// The length of the thread, in tokens, from which on it is summed up; none where it never is.
     fn compact_at(&self) -> Option<u64>;
+
+    /// How many tokens a conversation with the thread's model may have.
+    fn room(&self) -> u64;
+
+    /// Files that turns of the thread have changed, as far as they are known, the latest last.
+    fn files_changed(&self) -> Vec<PathBuf>;
+
+    /// Notes what the thread's requests begin with, by its digest, where that has changed. What was bound to the old beginning is
+    /// left out of the history.
+    fn begin_with(&self, digest: &str);
+
+    /// Leaves out of the history what is bound to a beginning of it that is no more.
+    fn unbind(&self);
 
     /// Which directory the thread works in ([`openoxide_sandbox::DirectoryId`]).
     fn directory_id(&self) -> &str;
@@ -97,6 +112,7 @@ pub(crate) struct TurnStart {
     pub(crate) next_item_id: u64,
     /// Tokens of the history, as far as that is known.
     pub(crate) context_tokens: u64,
+    pub(crate) summed_up: SummedUp,
 }
 
 /// What one turn leaves to the next.
@@ -104,6 +120,7 @@ pub(crate) struct LastingState {
     pub(crate) remembered: Remembered,
     pub(crate) next_item_id: u64,
     pub(crate) context_tokens: u64,
+    pub(crate) summed_up: SummedUp,
 }
 
 /// What others tell the driver of a turn.

@@ -47,11 +47,21 @@ mod tests {
     #[test]
     fn only_calls_without_an_output_get_one() {
         let call = |id: &str| {
-            Arc::new(HistoryItem::FunctionCall { call_id: id.into(), name: "x".into(), arguments: "{}".into() })
+            Arc::new(HistoryItem::FunctionCall {
+                call_id: id.into(),
+                name: "x".into(),
+                arguments: "{}".into(),
+                carried: None,
+            })
         };
         let output =
             |id: &str| Arc::new(HistoryItem::ToolOutput { call_id: id.into(), custom: false, output: "done".into() });
-        let custom = Arc::new(HistoryItem::CustomToolCall { call_id: "c".into(), name: "y".into(), input: "z".into() });
+        let custom = Arc::new(HistoryItem::CustomToolCall {
+            call_id: "c".into(),
+            name: "y".into(),
+            input: "z".into(),
+            carried: None,
+        });
         let missing = missing_outputs(&[call("a"), call("b"), custom, output("a")]);
         let ids: Vec<_> = missing
             .iter()

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use openoxide_llm::{HistoryItem, ItemKind, ModelEvent, Role, Usage};
+use openoxide_llm::{HistoryItem, ItemKind, ModelEvent, Role, Unfinished, Usage};
 use openoxide_sandbox::SandboxMode;
 
 use super::compact::Summary;
-use super::state::{Budget, TurnState};
+use super::state::{Budget, SummedUp, TurnState};
 use super::step::{Action, Input};
 use crate::rules::approvals::{Question, Remembered, Rules};
 use crate::tools::{CallOutcome, Prepared};
@@ -68,7 +68,7 @@ impl Machine {
 
 fn short(action: &Action) -> String {
     match action {
-        Action::Append(HistoryItem::Message { role: Role::User, text }) => format!("append user: {text}"),
+        Action::Append(HistoryItem::Message { role: Role::User, text, .. }) => format!("append user: {text}"),
         Action::Append(HistoryItem::Message { text, .. }) => format!("append message: {text}"),
         Action::Append(HistoryItem::Reasoning { summary, .. }) => format!("append reasoning: {summary}"),
         Action::Append(HistoryItem::ToolOutput { call_id, output, .. }) => format!("append output {call_id}: {output}"),
@@ -77,6 +77,7 @@ fn short(action: &Action) -> String {
         Action::TakeSteers => "take steers".into(),
         Action::RequestModel => "request".into(),
         Action::Remember(_) => "remember".into(),
+        Action::Unbind => "unbind".into(),
         Action::DropModel => "drop model".into(),
         Action::Summarise => "summarise".into(),
         Action::Compact(summary) => format!("compact {summary}"),
@@ -107,11 +108,11 @@ fn by() -> Decider {
 }
 
 fn call(id: &str) -> HistoryItem {
-    HistoryItem::FunctionCall { call_id: id.into(), name: "tool".into(), arguments: "{}".into() }
+    HistoryItem::FunctionCall { call_id: id.into(), name: "tool".into(), arguments: "{}".into(), carried: None }
 }
 
 fn message(text: &str) -> ModelEvent {
-    ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.into() })
+    ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.into(), carried: None })
 }
 
 fn completed() -> ModelEvent {
@@ -161,7 +162,10 @@ fn the_content_is_the_last_message_that_says_something() {
     machine.step(Input::Prepared(0, ready(None, false)));
     machine.step(Input::CallDone(0, done("ok")));
     machine.say(message("  "));
-    assert_eq!(machine.say(completed()).last().unwrap(), "end Completed");
+    assert_eq!(machine.say(completed()).last().unwrap(), "request", "it is asked for its answer once");
+    machine.say(message("  "));
+    let log = machine.say(completed());
+    assert_eq!(log[log.len() - 2..], ["warning", "end Completed"]);
     assert_eq!(machine.state.into_outcome().content, "the answer");
 }
 
@@ -321,6 +325,7 @@ fn steering_is_taken_before_the_next_request_and_reopens_a_turn_that_was_done() 
     machine.step(Input::Prepared(0, ready(None, false)));
     let after = machine.step(Input::CallDone(0, done("x")));
     assert_eq!(after[after.len() - 2..], ["take steers", "request"]);
+    machine.say(message("done"));
     assert_eq!(machine.say(completed()).last().unwrap(), "end Completed");
     assert_eq!(
         machine.step(Input::Steer(vec!["two".into(), "three".into()])),
@@ -428,13 +433,17 @@ fn a_long_history_is_summed_up_before_the_prompt_and_between_steps() {
     machine.say(ModelEvent::ItemDone(call("1")));
     assert_eq!(machine.say(used(100)).last().unwrap(), "prepare 0");
     machine.step(Input::Prepared(0, ready(None, false)));
+    assert_eq!(machine.step(Input::CallDone(0, done("out"))).last().unwrap(), "request", "it has not grown since");
+    machine.say(ModelEvent::ItemDone(call("2")));
+    machine.say(used(125));
+    machine.step(Input::Prepared(0, ready(None, false)));
     let log = machine.step(Input::CallDone(0, done("out")));
     assert_eq!(log[log.len() - 2..], ["warning", "summarise"]);
     assert_eq!(machine.step(summary("t")), ["compact t", "usage 0", "take steers", "request"]);
     machine.say(message("done"));
     assert_eq!(machine.say(used(50)).last().unwrap(), "end Completed");
     let outcome = machine.state.into_outcome();
-    assert_eq!((outcome.context_tokens, outcome.usage.input_tokens), (50, 164));
+    assert_eq!((outcome.context_tokens, outcome.usage.input_tokens), (50, 289));
 }
 
 #[test]
@@ -445,6 +454,7 @@ fn a_summary_that_fails_leaves_the_turn_as_it_was() {
         machine.step(Input::Summarised(Err("no".into()))),
         ["warning", "append user: do it", "take steers", "request"]
     );
+    machine.say(message("done"));
     assert_eq!(machine.say(used(500)).last().unwrap(), "end Completed", "and it is not tried at every step");
 }
 
@@ -493,7 +503,115 @@ fn a_turn_ends_with_its_tokens_or_its_time_and_says_what_it_did() {
 fn a_model_that_paused_is_asked_again() {
     let mut machine = Machine::started(ApprovalPolicy::Never);
     machine.say(message("wait"));
-    machine.say(ModelEvent::Paused);
+    machine.say(ModelEvent::Unfinished(Unfinished::Paused));
     assert_eq!(machine.say(completed()).last().unwrap(), "request");
+    machine.say(message("there"));
     assert_eq!(machine.say(completed()).last().unwrap(), "end Completed");
+}
+
+const MANY: Budget = Budget { max_steps: 99, max_tokens: None, compact_at: None };
+
+fn begun(budget: Budget) -> Machine {
+    let mut machine = Machine::with(ApprovalPolicy::Never, budget, 0);
+    machine.step(Input::Start("do it".into()));
+    machine
+}
+
+#[test]
+fn a_model_that_goes_on_is_asked_again_three_times_in_a_row() {
+    let mut machine = begun(MANY);
+    let goes_on = |machine: &mut Machine| {
+        machine.say(message("I am about to"));
+        machine.say(ModelEvent::Unfinished(Unfinished::GoesOn));
+        machine.say(completed()).last().unwrap().clone()
+    };
+    for _ in 0..2 {
+        for _ in 0..3 {
+            assert_eq!(goes_on(&mut machine), "request");
+        }
+        // A call is progress.
+        machine.calls(&["a"]);
+        machine.step(Input::Prepared(0, ready(None, false)));
+        assert_eq!(machine.step(Input::CallDone(0, done("x"))).last().unwrap(), "request");
+    }
+    for _ in 0..3 {
+        assert_eq!(goes_on(&mut machine), "request");
+    }
+    assert_eq!(goes_on(&mut machine), "end Completed");
+    assert_eq!(machine.state.into_outcome().content, "I am about to");
+}
+
+#[test]
+fn an_empty_answer_is_asked_for_again_once_and_then_told() {
+    let mut machine = begun(MANY);
+    let log = machine.say(completed());
+    assert!(log[2].contains("empty_response") && log.last().unwrap() == "request", "{log:?}");
+    assert_eq!(machine.say(completed()).last().unwrap(), "end Failed");
+    assert!(machine.state.into_outcome().content.contains("without an answer"));
+    let mut machine = begun(MANY);
+    machine.say(completed());
+    machine.say(message("here"));
+    assert_eq!(machine.say(completed()).last().unwrap(), "end Completed");
+}
+
+#[test]
+fn a_response_that_is_cut_goes_on_once() {
+    let mut machine = begun(MANY);
+    let cut = |machine: &mut Machine| {
+        machine.say(message("half"));
+        machine.say(ModelEvent::Unfinished(Unfinished::Cut));
+        machine.say(completed())
+    };
+    let log = cut(&mut machine);
+    assert!(log[2].contains("response_cut_off") && log.last().unwrap() == "request", "{log:?}");
+    assert_eq!(cut(&mut machine).last().unwrap(), "end Failed");
+    let content = machine.state.into_outcome().content;
+    assert!(content.contains("length limit twice") && content.ends_with("half"), "{content}");
+}
+
+#[test]
+fn reasoning_that_is_refused_leaves_the_history() {
+    assert_eq!(begun(MANY).say(ModelEvent::Unbound), ["unbind"]);
+}
+
+#[test]
+fn what_stays_long_is_not_summed_up_again_before_it_has_grown() {
+    let mut machine = begun(Budget { max_steps: 99, max_tokens: None, compact_at: Some(100) });
+    let mut summaries = 0;
+    let mut step = |machine: &mut Machine, tokens: u64| {
+        machine.say(ModelEvent::ItemDone(call("1")));
+        machine.say(used(tokens));
+        machine.step(Input::Prepared(0, ready(None, false)));
+        if machine.step(Input::CallDone(0, done("out"))).last().unwrap() == "summarise" {
+            summaries += 1;
+            assert_eq!(machine.step(summary("s")).last().unwrap(), "request");
+        }
+        summaries
+    };
+    // The summary helps nothing: the requests stay as long as they were.
+    assert_eq!((step(&mut machine, 120), step(&mut machine, 120), step(&mut machine, 130)), (1, 1, 1));
+    assert_eq!(step(&mut machine, 145), 2, "it has grown by a quarter of the limit");
+    assert_eq!(
+        (step(&mut machine, 50), step(&mut machine, 99), step(&mut machine, 100)),
+        (2, 2, 3),
+        "and where it helped, as ever"
+    );
+    // The next turn knows.
+    machine.step(Input::Interrupt(Interruption::Asked));
+    let outcome = machine.state.into_outcome();
+    assert_eq!(outcome.summed_up, SummedUp::Unknown);
+    let mut machine = Machine::with(ApprovalPolicy::Never, LONG, 120);
+    machine.state = machine.state.after(SummedUp::To(110));
+    assert_eq!(machine.step(Input::Start("do it".into())).last().unwrap(), "request");
+}
+
+#[test]
+fn a_summary_is_a_step() {
+    let mut machine = begun(Budget { max_steps: 2, max_tokens: None, compact_at: Some(100) });
+    machine.say(ModelEvent::ItemDone(call("1")));
+    machine.say(used(100));
+    machine.step(Input::Prepared(0, ready(None, false)));
+    assert_eq!(machine.step(Input::CallDone(0, done("out"))).last().unwrap(), "summarise");
+    assert_eq!(machine.step(summary("s")).last().unwrap(), "end Failed");
+    assert!(machine.state.into_outcome().content.contains("all of its 2 model requests"));
 }

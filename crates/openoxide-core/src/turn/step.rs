@@ -53,6 +53,8 @@ pub(crate) enum Action {
     RequestModel,
     /// Write that something is approved for the rest of the thread.
     Remember(RememberedApproval),
+    /// Leave out of the history what is bound to another beginning of it.
+    Unbind,
     /// Close the connection to the model.
     DropModel,
     /// Have the history summed up.

@@ -88,6 +88,7 @@ pub(super) fn start(manager: &Arc<ThreadManager>, principal: &Principal, params:
         reasoning_effort: overrides.model_reasoning_effort.or(defaults.reasoning_effort),
         reasoning_summary: overrides.model_reasoning_summary.or(defaults.reasoning_summary),
         read_only_tools: false,
+        question_on: None,
         tool_output_token_limit: overrides.tool_output_token_limit.or(defaults.tool_output_token_limit),
         project_doc_max_bytes: overrides.project_doc_max_bytes.or(defaults.project_doc_max_bytes),
         max_turn_tokens: overrides.max_turn_tokens.or(defaults.max_turn_tokens),

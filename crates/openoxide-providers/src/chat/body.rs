@@ -9,19 +9,21 @@ use std::fmt;
 use serde::{Serialize, Serializer, ser::SerializeSeq};
 use serde_json::{Map, Value};
 
-use super::RAW_TYPE;
+use super::{CALL_TYPE, RAW_TYPE};
 use crate::{
     HistoryItem, ModelFacts, ModelRequest, ProviderConfig, Reasoning, ToolSpec,
     freeform::{self, Description},
     messages::CacheControl,
-    remote::history::{Given, Turn, arguments_object, order, own_reasoning},
+    remote::{
+        carried::own,
+        history::{Given, Turn, arguments_object, order, own_reasoning},
+    },
     responses::DataUrl,
 };
 
-/// Models whose servers refuse a message that calls tools without the reasoning that led to it, even if there was none.
+/// Models whose servers refuse a message that calls tools without `reasoning_content`, even if there was none. What a response
+/// carried goes back whatever the model's name is; this is about messages that carried none, as those of another provider.
 const REASONING_REQUIRED: [&str; 2] = ["deepseek", "kimi"];
-/// Models that work better when they are given it, and servers that ignore it otherwise.
-const REASONING_WANTED: [&str; 4] = ["glm", "minimax", "mimo", "gpt-oss"];
 
 /// The body as JSON.
 ///
@@ -45,7 +47,7 @@ pub(crate) fn encode(
             system: &ordered.system,
             turns: &ordered.turns,
             provider: &config.id,
-            replay: Replay::of(request.model),
+            is_reasoning_required: is_reasoning_required(request.model),
             breakpoints: config.chat.cache_breakpoints && request.model.to_ascii_lowercase().contains("claude"),
         },
         tools: request.tools.iter().map(WireTool::from).collect(),
@@ -58,24 +60,9 @@ pub(crate) fn encode(
     })
 }
 
-/// Which reasoning goes back in `reasoning_content`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Replay {
-    No,
-    Wanted,
-    Required,
-}
-
-impl Replay {
-    fn of(model: &str) -> Self {
-        let model = model.to_ascii_lowercase();
-        let names = |list: &[&str]| list.iter().any(|name| model.contains(name));
-        match () {
-            () if names(&REASONING_REQUIRED) => Self::Required,
-            () if names(&REASONING_WANTED) => Self::Wanted,
-            () => Self::No,
-        }
-    }
+fn is_reasoning_required(model: &str) -> bool {
+    let model = model.to_ascii_lowercase();
+    REASONING_REQUIRED.iter().any(|name| model.contains(name))
 }
 
 #[derive(Serialize)]
@@ -106,7 +93,7 @@ struct Messages<'a> {
     system: &'a [&'a str],
     turns: &'a [Turn<'a>],
     provider: &'a str,
-    replay: Replay,
+    is_reasoning_required: bool,
     /// Mark the system prompt and the last two user messages for the provider's cache.
     breakpoints: bool,
 }
@@ -142,24 +129,25 @@ impl Serialize for Messages<'_> {
 
 impl<'a> Messages<'a> {
     fn assistant(&self, said: &'a [&'a HistoryItem]) -> Message<'a> {
-        let tool_calls: Vec<ToolCall<'_>> = said.iter().filter_map(|item| ToolCall::new(item)).collect();
+        let tool_calls: Vec<ToolCall<'_>> = said.iter().filter_map(|item| ToolCall::new(item, self.provider)).collect();
         let own = said
             .iter()
             .filter_map(|item| own_reasoning(item, self.provider))
             .filter(|raw| raw.get("type").and_then(Value::as_str) == Some(RAW_TYPE));
         let has_text = said.iter().any(|item| matches!(item, HistoryItem::Message { .. }));
-        let reasoning = match self.replay {
-            _ if tool_calls.is_empty() => None,
-            Replay::No => None,
-            Replay::Wanted | Replay::Required => {
-                let texts: Vec<&str> = own.clone().filter_map(|raw| raw.get("text")?.as_str()).collect();
-                (!texts.is_empty() || self.replay == Replay::Required).then(|| Joined(texts.into_iter()))
-            }
+        // In the field in which it came.
+        let came_in = |field: &str| {
+            let of_field = own.clone().filter(|raw| raw.get("field").and_then(Value::as_str) == Some(field));
+            let texts: Vec<&str> = of_field.filter_map(|raw| raw.get("text")?.as_str()).collect();
+            (!texts.is_empty()).then(|| Joined(texts.into_iter()))
         };
+        let is_missing = self.is_reasoning_required && !tool_calls.is_empty();
         Message::Assistant {
             content: has_text.then_some(Said(said)),
-            reasoning_content: reasoning,
-            reasoning_details: own.filter_map(|raw| raw.get("details")?.as_array()).flatten().collect(),
+            reasoning_content: came_in("reasoning_content")
+                .or_else(|| is_missing.then(|| Joined(Vec::new().into_iter()))),
+            reasoning: came_in("reasoning"),
+            reasoning_details: own.clone().filter_map(|raw| raw.get("details")?.as_array()).flatten().collect(),
             tool_calls,
         }
     }
@@ -179,6 +167,8 @@ enum Message<'a> {
         content: Option<Said<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         reasoning_content: Option<Joined<std::vec::IntoIter<&'a str>>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reasoning: Option<Joined<std::vec::IntoIter<&'a str>>>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         reasoning_details: Vec<&'a Value>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -288,6 +278,8 @@ struct ToolCall<'a> {
     id: &'a str,
     r#type: &'static str,
     function: CalledFunction<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<&'a Value>,
 }
 
 #[derive(Serialize)]
@@ -297,15 +289,20 @@ struct CalledFunction<'a> {
 }
 
 impl<'a> ToolCall<'a> {
-    fn new(item: &'a HistoryItem) -> Option<Self> {
-        let (id, name, arguments) = match item {
-            HistoryItem::FunctionCall { call_id, name, arguments } => (call_id, name, arguments_object(arguments)),
-            HistoryItem::CustomToolCall { call_id, name, input } => {
-                (call_id, name, freeform::arguments_of(input).into())
+    fn new(item: &'a HistoryItem, provider: &str) -> Option<Self> {
+        let (id, name, arguments, carried) = match item {
+            HistoryItem::FunctionCall { call_id, name, arguments, carried } => {
+                (call_id, name, arguments_object(arguments), carried)
+            }
+            HistoryItem::CustomToolCall { call_id, name, input, carried } => {
+                (call_id, name, freeform::arguments_of(input).into(), carried)
             }
             _ => return None,
         };
-        Some(Self { id, r#type: "function", function: CalledFunction { name, arguments } })
+        let own = own(carried, provider, CALL_TYPE);
+        let written = own.and_then(|own| own.get("arguments")?.as_str());
+        let function = CalledFunction { name, arguments: written.map_or(arguments, Into::into) };
+        Some(Self { id, r#type: "function", function, extra_content: own.and_then(|own| own.get("extra_content")) })
     }
 }
 

@@ -37,20 +37,52 @@ fn openai_gets_its_extensions_and_images() {
 }
 
 #[test]
-fn reasoning_goes_back_only_where_it_is_wanted() {
+fn reasoning_goes_back_as_it_came_whatever_the_models_name_is() {
     let with_calls = |model: &str, provider: &str| {
         let body = body(model, |config| config.id = provider.into());
         let messages = body["messages"].as_array().unwrap();
         messages.iter().find(|message| !message["tool_calls"].is_null()).unwrap().clone()
     };
-    assert_eq!(with_calls("deepseek-v4", "p")["reasoning_content"], "hm");
+    for model in ["deepseek-v4", "glm-4.6", "my-deployment", "gpt-4o"] {
+        let own = with_calls(model, "p");
+        assert_eq!((&own["reasoning_content"], own.get("reasoning")), (&json!("hm"), None), "{model}");
+        assert_eq!(own["reasoning_details"], json!([{"type": "reasoning.encrypted", "data": "d"}]), "{model}");
+    }
+    // What another provider made is left out, and where a server insists on the field, it is empty.
     assert_eq!(with_calls("moonshotai/kimi-k2", "other")["reasoning_content"], "");
     assert_eq!(with_calls("glm-4.6", "other").get("reasoning_content"), None);
-    let plain = with_calls("gpt-4o", "p");
-    assert_eq!(plain.get("reasoning_content"), None);
-    // Only servers that send details understand them, and to those they must go back.
-    assert_eq!(plain["reasoning_details"], json!([{"type": "reasoning.encrypted", "data": "d"}]));
     assert_eq!(with_calls("gpt-4o", "other").get("reasoning_details"), None);
+}
+
+#[test]
+fn reasoning_goes_back_in_the_field_it_came_in() {
+    let raw = json!({"type": "chat_reasoning", "field": "reasoning", "text": "hm", "_provider": "p"});
+    let call = json!({"type": "chat_call", "extra_content": {"google": {"thought_signature": "s"}}, "arguments": "{ \"patch\": \"x\"}", "_provider": "p"});
+    let input: Vec<std::sync::Arc<HistoryItem>> = [
+        HistoryItem::Message { role: crate::Role::User, text: "u".into(), carried: None },
+        HistoryItem::Reasoning { summary: "hm".into(), raw },
+        HistoryItem::CustomToolCall {
+            call_id: "c".into(),
+            name: "apply_patch".into(),
+            input: "x".into(),
+            carried: Some(Box::new(call)),
+        },
+        HistoryItem::ToolOutput { call_id: "c".into(), custom: true, output: "o".into() },
+    ]
+    .into_iter()
+    .map(Into::into)
+    .collect();
+    let config = ProviderConfig::new("p", "http://x");
+    let tools = tools();
+    let body = encode(&request("some-model", &input, &tools), &config, &crate::facts_of("some-model")).unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    let sent = &body["messages"][2];
+    assert_eq!((&sent["reasoning"], sent.get("reasoning_content")), (&json!("hm"), None));
+    assert_eq!(
+        sent["tool_calls"][0],
+        json!({"id": "c", "type": "function", "function": {"name": "apply_patch", "arguments": "{ \"patch\": \"x\"}"},
+               "extra_content": {"google": {"thought_signature": "s"}}})
+    );
 }
 
 #[test]

@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Map, Value, value::RawValue};
 
-use super::{body::raw_reasoning, details};
+use super::{CALL_TYPE, body::raw_reasoning, details};
 use crate::{
-    Cause, Freeform, HistoryItem, ItemKind, Role, Usage,
+    Carried, Cause, Freeform, HistoryItem, ItemKind, Role, Unfinished, Usage,
     remote::{End, Events, Reader},
 };
 
@@ -39,6 +39,8 @@ struct Call {
     id: String,
     name: String,
     arguments: String,
+    /// What some providers want back with it, as signatures of thought (Gemini).
+    extra: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -86,6 +88,8 @@ struct CallDelta<'a> {
     id: Option<String>,
     #[serde(borrow, default)]
     function: Option<FunctionDelta<'a>>,
+    #[serde(default)]
+    extra_content: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -217,7 +221,7 @@ impl ChatReader {
         match self.open.take() {
             Some(ItemKind::Message) => {
                 let text = std::mem::take(&mut self.text);
-                events.done(HistoryItem::Message { role: Role::Assistant, text });
+                events.done(HistoryItem::Message { role: Role::Assistant, text, carried: None });
             }
             Some(ItemKind::Reasoning) => {
                 let summary = std::mem::take(&mut self.reasoning);
@@ -251,6 +255,7 @@ impl ChatReader {
                     id: String::new(),
                     name: String::new(),
                     arguments: String::new(),
+                    extra: None,
                 });
                 self.calls.last_mut().expect("one was just added")
             }
@@ -262,6 +267,7 @@ impl ChatReader {
             // Whole each time in most servers, in pieces in none that is known.
             call.name = name;
         }
+        call.extra = delta.extra_content.or(call.extra.take());
         if let Some(arguments) = function.arguments {
             match string(arguments) {
                 Some(piece) => call.arguments.push_str(&piece),
@@ -276,7 +282,7 @@ impl ChatReader {
         self.close(events);
         let incomplete = |cause, reason: &str| End::Incomplete { cause, reason: Some(reason.to_owned()) };
         match self.finish.as_deref() {
-            Some("length") => return events.end_with(incomplete(Cause::OutputLimit, "max_output_tokens")),
+            Some("length") => return events.complete(Some(Unfinished::Cut)),
             Some("content_filter") => return events.end_with(incomplete(Cause::ContentPolicy, "content_filter")),
             Some("error") => {
                 let message = "the response ended with an error that the provider did not name".to_owned();
@@ -299,10 +305,24 @@ impl ChatReader {
             seen.push(id.clone());
             let arguments = if call.arguments.trim().is_empty() { "{}".to_owned() } else { call.arguments };
             events.start(ItemKind::ToolCall);
-            events.done(self.freeform.call(id, call.name, arguments));
+            let extra = call.extra;
+            events.done(self.freeform.call(id, call.name, arguments, |written| carried(written, extra)));
         }
-        events.complete(false);
+        events.complete(None);
     }
+}
+
+/// What a call carries: its arguments where the text does not tell how they were written, and what the provider put beside it.
+fn carried(written: Option<&str>, extra: Option<Value>) -> Carried {
+    let written = written.map(|written| ("arguments".to_owned(), written.into()));
+    let extra = extra.map(|extra| ("extra_content".to_owned(), extra));
+    let carried: Map<String, Value> = written.into_iter().chain(extra).collect();
+    if carried.is_empty() {
+        return None;
+    }
+    let mut typed = Map::from_iter([("type".to_owned(), CALL_TYPE.into())]);
+    typed.extend(carried);
+    Some(Box::new(Value::Object(typed)))
 }
 
 /// The text of a JSON string; `None` for anything else.

@@ -21,7 +21,7 @@ fn finish(reason: &str) -> Value {
 }
 
 fn message(text: &str) -> HistoryItem {
-    HistoryItem::Message { role: Role::Assistant, text: text.into() }
+    HistoryItem::Message { role: Role::Assistant, text: text.into(), carried: None }
 }
 
 #[test]
@@ -55,9 +55,19 @@ fn reasoning_text_and_parallel_calls_become_items_in_order() {
                 raw: json!({"type": "chat_reasoning", "field": "reasoning_content", "text": "hmm"})
             },
             message("I look."),
-            HistoryItem::FunctionCall { call_id: "a".into(), name: "f".into(), arguments: "{\"x\":1}".into() },
-            HistoryItem::CustomToolCall { call_id: "b".into(), name: "apply_patch".into(), input: "p".into() },
-            HistoryItem::FunctionCall { call_id: "c".into(), name: "g".into(), arguments: "{}".into() },
+            HistoryItem::FunctionCall {
+                call_id: "a".into(),
+                name: "f".into(),
+                arguments: "{\"x\":1}".into(),
+                carried: None
+            },
+            HistoryItem::CustomToolCall {
+                call_id: "b".into(),
+                name: "apply_patch".into(),
+                input: "p".into(),
+                carried: None
+            },
+            HistoryItem::FunctionCall { call_id: "c".into(), name: "g".into(), arguments: "{}".into(), carried: None },
         ]
     );
     assert_eq!(events[1], ModelEvent::ReasoningDelta("hmm".into()));
@@ -80,7 +90,7 @@ fn servers_that_number_or_name_calls_badly_are_understood() {
         let found: Vec<(String, String)> = items(&events)
             .into_iter()
             .map(|item| match item {
-                HistoryItem::FunctionCall { call_id, name, arguments } => {
+                HistoryItem::FunctionCall { call_id, name, arguments, .. } => {
                     assert_eq!(arguments, "{\"n\":1}");
                     (name, call_id)
                 }
@@ -128,7 +138,7 @@ fn every_way_to_end_is_told_apart() {
     for (last, expected) in [
         (finish("stop"), Some(End::Completed)),
         (finish("end_turn"), Some(End::Completed)),
-        (finish("length"), cut(Cause::OutputLimit, "max_output_tokens")),
+        (finish("length"), Some(End::Completed)),
         (finish("content_filter"), cut(Cause::ContentPolicy, "content_filter")),
         (json!({"error": {"code": "server_error", "message": "boom"}}), failed(Some("server_error"), "boom")),
         (
@@ -173,7 +183,6 @@ fn an_output_that_is_cut_keeps_its_text_and_drops_its_calls() {
     let reader = ChatReader::new(Freeform::of(&[] as &[ToolSpec]));
     let call = chunk(json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"x"}}]}));
     let (events, _) = decode(reader, &[chunk(json!({"content": "half"})), call, finish("length")]);
-    // The message is held back until the attempt is given up.
-    assert!(items(&events).is_empty());
-    assert_eq!(events.last(), Some(&ModelEvent::TextDelta("half".into())));
+    assert_eq!(items(&events), [message("half")]);
+    assert_eq!(events[events.len() - 2], ModelEvent::Unfinished(Unfinished::Cut));
 }

@@ -2,7 +2,7 @@
 //! come back. Sending and trying again is `remote`'s.
 //!
 //! Reasoning has no place in this API, and servers put it where they like: `reasoning_content`, `reasoning`,
-//! `reasoning_details`. It is shown and kept; it goes back only to servers that are known to want it.
+//! `reasoning_details`. It is shown and kept, and goes back in the field in which it came.
 
 mod body;
 mod decode;
@@ -13,3 +13,6 @@ pub(crate) use decode::ChatReader;
 
 /// The `type` of the raw form in which reasoning of this dialect is kept: `{type, field?, text?, details?}`.
 const RAW_TYPE: &str = "chat_reasoning";
+
+/// The `type` of what a call of this dialect carries: `{type, arguments?, extra_content?}`.
+const CALL_TYPE: &str = "chat_call";

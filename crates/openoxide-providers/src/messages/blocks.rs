@@ -10,7 +10,10 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use crate::remote::MADE_BY;
+use crate::remote::{
+    MADE_BY,
+    carried::{Fill, Whole},
+};
 
 /// A mark up to which the provider keeps what it has read.
 #[derive(Debug, Serialize)]
@@ -55,6 +58,12 @@ pub(super) enum Block<'a> {
     /// As it came, its own type included.
     #[serde(untagged)]
     Thinking(Unsigned<'a>),
+    /// The same for what has its text in history.
+    #[serde(untagged)]
+    Whole(Whole<'a>),
+    /// A call as it came.
+    #[serde(untagged)]
+    WholeCall(WholeCall<'a>),
 }
 
 /// A provider's own block without our mark on it.
@@ -72,6 +81,22 @@ pub(super) struct Source<'a> {
     pub(super) r#type: &'static str,
     pub(super) media_type: &'a str,
     pub(super) data: &'a str,
+}
+
+/// A call as it came, its input put in its place.
+pub(super) struct WholeCall<'a> {
+    pub(super) carried: &'a Map<String, Value>,
+    pub(super) input: Cow<'a, str>,
+}
+
+impl Serialize for WholeCall<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { carried, input } = self;
+        match serde_json::from_str::<&RawValue>(input) {
+            Ok(input) => Whole { carried, name: "input", fill: Fill::Json(input) }.serialize(serializer),
+            Err(_) => Unsigned(carried).serialize(serializer),
+        }
+    }
 }
 
 /// The arguments of a call as the JSON object that they are, not as text.

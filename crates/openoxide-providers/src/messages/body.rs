@@ -4,19 +4,25 @@
 //! most that are allowed. Of the last two one was the last in the request before, so its prefix is found again.
 //! Field names: Anthropic API reference, `POST /v1/messages`.
 
+use std::borrow::Cow;
+
 use serde::{Serialize, Serializer, ser::SerializeSeq};
 use serde_json::{Map, Value};
 
-use super::blocks::{Block, CacheControl, Input, Source, Unsigned, safe_id};
+use super::blocks::{Block, CacheControl, Input, Source, Unsigned, WholeCall, safe_id};
 use crate::{
-    HistoryItem, ModelFacts, ModelRequest, ProviderConfig, Reasoning, ToolSpec,
+    Carried, HistoryItem, ModelFacts, ModelRequest, ProviderConfig, Reasoning, ReasoningChoice, ToolSpec,
     freeform::{self, Description},
-    remote::history::{Given, Output, Turn, arguments_object, order, own_reasoning},
+    remote::{
+        carried::{Fill, Whole, own},
+        history::{Given, Output, Turn, arguments_object, order, own_reasoning},
+    },
 };
 
 /// Most tokens asked for when configuration names no number: a request for more than a model's account may have at once
-/// is refused, and no step of an agent needs it.
+/// is refused, and no step of an agent needs it. With thinking, which counts among them, twice as many.
 const MAX_TOKENS: u64 = 32_000;
+const MAX_TOKENS_WITH_THINKING: u64 = 64_000;
 /// Least thinking that may be asked for.
 const LEAST_BUDGET: u64 = 1_024;
 
@@ -32,15 +38,19 @@ pub(crate) fn encode(
 ) -> Result<Vec<u8>, serde_json::Error> {
     let ordered = order(request, facts.images);
     let messages = Messages::new(&ordered.turns, &config.id);
-    let max_tokens = config.max_output_tokens.unwrap_or_else(|| facts.max_output_tokens.min(MAX_TOKENS));
     let effort = request.reasoning.effort.or(config.reasoning_effort.as_deref());
-    let is_off = effort == Some("none") || !messages.may_think();
+    // Whatever the history holds: a request that asks for thinking where the one before it did not has lost the cache, and where
+    // it does not fit the history the API leaves it out by itself.
+    let thinks = !thinking(request.reasoning, config, facts).is_empty();
+    let most = if thinks { MAX_TOKENS_WITH_THINKING } else { MAX_TOKENS };
+    let max_tokens = config.max_output_tokens.unwrap_or_else(|| facts.max_output_tokens.min(most));
     let effort = effort.filter(|effort| *effort != "none");
+    let block_binding =
+        config.drops_unbound_thinking().then_some(BlockBinding { prefix_mismatch_behavior: "drop_block" });
     let thinking = match facts.reasoning {
-        _ if is_off => None,
-        Reasoning::Effort => Some(Thinking::Adaptive { display: "summarized" }),
-        Reasoning::Budget => effort.and_then(|effort| Thinking::within(effort, max_tokens)),
-        _ => None,
+        _ if !thinks => None,
+        Reasoning::Effort => Some(Thinking::Adaptive { display: "summarized", block_binding }),
+        _ => effort.and_then(|effort| Thinking::within(effort, max_tokens)),
     };
     let speaks_of_effort = matches!(facts.reasoning, Reasoning::Effort);
     serde_json::to_vec(&Body {
@@ -53,6 +63,17 @@ pub(crate) fn encode(
         output_config: effort.filter(|_| speaks_of_effort).map(|effort| OutputConfig { effort }),
         stream: true,
     })
+}
+
+/// The type of thinking that every request of a thread asks for; empty where none is asked for.
+pub(crate) fn thinking(choice: ReasoningChoice<'_>, config: &ProviderConfig, facts: &ModelFacts) -> &'static str {
+    let effort = choice.effort.or(config.reasoning_effort.as_deref());
+    match facts.reasoning {
+        _ if effort == Some("none") => "",
+        Reasoning::Effort => "adaptive",
+        Reasoning::Budget if effort.is_some() => "enabled",
+        Reasoning::Budget | Reasoning::None | Reasoning::Unknown => "",
+    }
 }
 
 #[derive(Serialize)]
@@ -79,9 +100,25 @@ struct OutputConfig<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Thinking {
-    Adaptive { display: &'static str },
-    Enabled { budget_tokens: u64 },
+    Adaptive {
+        display: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        block_binding: Option<BlockBinding>,
+    },
+    Enabled {
+        budget_tokens: u64,
+    },
 }
+
+/// What becomes of thinking that belongs to another beginning of the conversation (Claude docs, "Prefix checks on thinking
+/// blocks"; needs [`BINDING_BETA`]). Nothing here sends such thinking on purpose; it is a net.
+#[derive(Serialize)]
+struct BlockBinding {
+    prefix_mismatch_behavior: &'static str,
+}
+
+/// The beta header that a request with `block_binding` must have.
+pub(crate) const BINDING_BETA: &str = "thinking-binding-controls-2026-08-01";
 
 impl Thinking {
     /// A budget for a word of effort; `None` where the response leaves no room for thinking.
@@ -202,43 +239,34 @@ impl<'a> Messages<'a> {
     }
 
     fn blocks(said: &'a [&'a HistoryItem], provider: &'a str) -> impl Iterator<Item = Block<'a>> {
-        said.iter().filter_map(move |item| match item {
-            HistoryItem::Message { text, .. } => Some(Block::Text { text, cache_control: None }),
-            HistoryItem::FunctionCall { call_id, name, arguments } => {
-                Some(Block::ToolUse { id: safe_id(call_id), name, input: Input::new(arguments_object(arguments)) })
+        let call = move |carried: &'a Carried, id: &'a str, name: &'a str, input: Cow<'a, str>| match own(
+            carried, provider, "tool_use",
+        ) {
+            // Under the id that its output names.
+            Some(carried) if carried.get("id").and_then(Value::as_str) == Some(&*safe_id(id)) => {
+                Block::WholeCall(WholeCall { carried, input })
             }
-            HistoryItem::CustomToolCall { call_id, name, input } => Some(Block::ToolUse {
-                id: safe_id(call_id),
-                name,
-                input: Input::new(freeform::arguments_of(input).into()),
+            _ => Block::ToolUse { id: safe_id(id), name, input: Input::new(input) },
+        };
+        said.iter().filter_map(move |item| match item {
+            // The API refuses what is empty, also where it came from itself.
+            HistoryItem::Message { text, .. } if text.trim().is_empty() => None,
+            HistoryItem::Message { text, carried, .. } => Some(match own(carried, provider, "text") {
+                Some(carried) => Block::Whole(Whole { carried, name: "text", fill: Fill::Text(text) }),
+                None => Block::Text { text, cache_control: None },
             }),
+            HistoryItem::FunctionCall { call_id, name, arguments, carried } => {
+                Some(call(carried, call_id, name, arguments_object(arguments)))
+            }
+            HistoryItem::CustomToolCall { call_id, name, input, carried } => {
+                Some(call(carried, call_id, name, freeform::arguments_of(input).into()))
+            }
             HistoryItem::Reasoning { .. } => {
                 own_reasoning(item, provider).filter(|raw| is_thinking(raw)).map(|raw| Block::Thinking(Unsigned(raw)))
             }
             HistoryItem::Note { .. } | HistoryItem::Image { .. } | HistoryItem::ToolOutput { .. } => None,
         })
     }
-
-    /// Whether thinking may be asked for: not in the middle of a turn whose calls were made without, as by another
-    /// provider. The API refuses that.
-    fn may_think(&self) -> bool {
-        for message in self.messages.iter().rev() {
-            match message {
-                Message::User { outputs: [], .. } => return true,
-                Message::User { .. } => {}
-                Message::Assistant(said) => {
-                    let begins_with_thought =
-                        matches!(Self::blocks(said, self.provider).next(), Some(Block::Thinking(_)));
-                    return begins_with_thought || !said.iter().any(|item| is_call(item));
-                }
-            }
-        }
-        true
-    }
-}
-
-fn is_call(item: &HistoryItem) -> bool {
-    matches!(item, HistoryItem::FunctionCall { .. } | HistoryItem::CustomToolCall { .. })
 }
 
 /// Whether the raw form is a block of this dialect.

@@ -58,16 +58,42 @@ fn thinking_is_asked_for_as_the_model_has_it() {
 }
 
 #[test]
-fn a_turn_that_another_provider_began_goes_on_without_thinking() {
+fn thinking_is_asked_for_in_every_request_of_a_thread_or_in_none() {
     let all = history();
-    let other = |length: usize| {
-        let body = body_of("claude-opus-4-7", &all[..length], |config| config.id = "other".into());
-        assert!(!body["messages"].to_string().contains("thinking"), "reasoning of another provider is dropped");
-        body["thinking"].clone()
+    for (model, effort) in [("claude-opus-4-7", None), ("claude-haiku-4-5", Some("low")), ("claude-haiku-4-5", None)] {
+        let thinking = |length: usize, id: &str| {
+            let body = body_of(model, &all[..length], |config| {
+                (config.id, config.reasoning_effort) = (id.into(), effort.map(Into::into));
+            });
+            body["thinking"].clone()
+        };
+        let first = thinking(3, "p");
+        for length in 3..=18 {
+            assert_eq!(thinking(length, "p"), first, "{model} {length}");
+            assert_eq!(
+                thinking(length, "other"),
+                first,
+                "{model} {length}: after calls that another provider's model made"
+            );
+        }
+    }
+    let other = body_of("claude-opus-4-7", &all, |config| config.id = "other".into());
+    assert!(!other["messages"].to_string().contains("thinking"), "reasoning of another provider is dropped");
+}
+
+#[test]
+fn thinking_of_another_beginning_is_dropped_where_the_server_knows_how() {
+    let binding = |change: fn(&mut ProviderConfig)| {
+        let body = body_of("claude-opus-4-7", &history(), |config| {
+            config.wire_api = crate::WireApi::Messages;
+            change(config);
+        });
+        body["thinking"]["block_binding"].clone()
     };
-    assert_eq!(other(14), Value::Null, "in the middle of the calls");
-    assert_ne!(other(18), Value::Null, "in the next turn");
-    assert_ne!(body_of("claude-opus-4-7", &all[..14], |_| {})["thinking"], Value::Null, "its own turn");
+    let drops = json!({"prefix_mismatch_behavior": "drop_block"});
+    assert_eq!(binding(|config| config.base_url = "https://api.anthropic.com/v1".into()), drops);
+    assert_eq!(binding(|config| config.drops_unbound_thinking = Some(true)), drops);
+    assert_eq!(binding(|_| {}), Value::Null, "a gateway may refuse it");
 }
 
 #[test]
@@ -79,7 +105,7 @@ fn a_history_that_begins_with_the_model_gets_an_opening() {
 
 #[test]
 fn the_output_limit_is_always_there() {
-    assert_eq!(body_of("claude-opus-4-7", &history(), |_| {})["max_tokens"], 32_000);
+    assert_eq!(body_of("claude-opus-4-7", &history(), |_| {})["max_tokens"], 64_000);
     assert_eq!(body_of("some-model", &history(), |_| {})["max_tokens"], 8_192);
     assert_eq!(body_of("some-model", &history(), |config| config.max_output_tokens = Some(9))["max_tokens"], 9);
 }

@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Map, Value, value::RawValue};
 
 use crate::{
-    Cause, Freeform, HistoryItem, ItemKind, Role, Usage,
-    remote::{End, Events, Reader},
+    Cause, Freeform, HistoryItem, ItemKind, Role, Unfinished, Usage,
+    remote::{End, Events, Reader, carried::kept},
 };
 
 /// What one attempt's stream has said so far.
@@ -22,17 +22,22 @@ pub(crate) struct MessagesReader {
     stop: Option<Stop>,
 }
 
-/// The block under way.
+/// The block under way; `start` holds all members it began with.
 #[derive(Debug)]
 enum Block {
-    Text(String),
+    Text {
+        start: Map<String, Value>,
+        text: String,
+    },
     Thinking {
+        start: Map<String, Value>,
         text: String,
         signature: String,
     },
     /// Thinking that is sealed whole.
     Redacted(Value),
     ToolUse {
+        start: Map<String, Value>,
         id: String,
         name: String,
         input: String,
@@ -164,18 +169,19 @@ impl Reader for MessagesReader {
 impl MessagesReader {
     fn start_block(&mut self, block: Value, events: &mut Events) {
         let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
+        let start = block.as_object().cloned().unwrap_or_default();
         self.block = Some(match block["type"].as_str() {
             Some("text") => {
                 let text = text("text");
                 events.start(ItemKind::Message);
                 events.delta(false, &text);
-                Block::Text(text)
+                Block::Text { start, text }
             }
             Some("thinking") => {
                 let thinking = text("thinking");
                 events.start(ItemKind::Reasoning);
                 events.delta(true, &thinking);
-                Block::Thinking { text: thinking, signature: text("signature") }
+                Block::Thinking { start, text: thinking, signature: text("signature") }
             }
             Some("redacted_thinking") => {
                 events.start(ItemKind::Reasoning);
@@ -186,7 +192,7 @@ impl MessagesReader {
                 // Empty when the input comes in deltas; some servers send it whole.
                 let whole = block["input"].as_object().filter(|input| !input.is_empty());
                 let input = whole.map(|_| block["input"].to_string()).unwrap_or_default();
-                Block::ToolUse { id: text("id"), name: text("name"), input }
+                Block::ToolUse { start, id: text("id"), name: text("name"), input }
             }
             _ => Block::Other,
         });
@@ -194,13 +200,13 @@ impl MessagesReader {
 
     fn read_delta(&mut self, delta: &Delta<'_>, events: &mut Events) {
         match &mut self.block {
-            Some(Block::Text(text)) => {
+            Some(Block::Text { text, .. }) => {
                 if let Some(Text(piece)) = &delta.text {
                     text.push_str(piece);
                     events.delta(false, piece);
                 }
             }
-            Some(Block::Thinking { text, signature }) => {
+            Some(Block::Thinking { text, signature, .. }) => {
                 if let Some(Text(piece)) = &delta.thinking {
                     text.push_str(piece);
                     events.delta(true, piece);
@@ -220,16 +226,28 @@ impl MessagesReader {
 
     fn stop_block(&mut self, events: &mut Events) {
         match self.block.take() {
-            Some(Block::Text(text)) => events.done(HistoryItem::Message { role: Role::Assistant, text }),
-            Some(Block::Thinking { text, signature }) => {
-                let raw = json!({"type": "thinking", "thinking": text, "signature": signature});
-                events.done(HistoryItem::Reasoning { summary: text, raw });
+            Some(Block::Text { mut start, text }) => {
+                start.insert("text".to_owned(), Value::Null);
+                let carried = kept(start, &["type", "text"]);
+                events.done(HistoryItem::Message { role: Role::Assistant, text, carried });
+            }
+            Some(Block::Thinking { start: mut raw, text, signature }) => {
+                raw.insert("thinking".to_owned(), text.clone().into());
+                raw.insert("signature".to_owned(), signature.into());
+                events.done(HistoryItem::Reasoning { summary: text, raw: Value::Object(raw) });
             }
             Some(Block::Redacted(raw)) => events.done(HistoryItem::Reasoning { summary: String::new(), raw }),
-            Some(Block::ToolUse { id, name, input }) if !name.is_empty() => {
+            Some(Block::ToolUse { mut start, id, name, input }) if !name.is_empty() => {
                 let id = if id.is_empty() { format!("call_{:016x}", fastrand::u64(..)) } else { id };
                 let input = if input.trim().is_empty() { "{}".to_owned() } else { input };
-                events.done(self.freeform.call(id, name, input));
+                let call = self.freeform.call(id, name, input, |written| {
+                    // As it was written, where the text does not tell.
+                    let written = written.and_then(|written| serde_json::from_str::<Value>(written).ok());
+                    let is_told = written.is_none();
+                    start.insert("input".to_owned(), written.filter(Value::is_object).unwrap_or_default());
+                    kept(start, if is_told { &["type", "id", "name", "input"] } else { &[] })
+                });
+                events.done(call);
             }
             Some(Block::ToolUse { .. } | Block::Other) | None => {}
         }
@@ -263,15 +281,15 @@ impl MessagesReader {
         self.stop_block(events);
         let stop = self.stop.take();
         let (cause, reason) = match stop.as_ref().map(|stop| stop.reason.as_str()) {
-            Some("max_tokens") => (Cause::OutputLimit, "max_output_tokens".to_owned()),
+            Some("max_tokens") => return events.complete(Some(Unfinished::Cut)),
             Some("model_context_window_exceeded") => (Cause::ContextLength, "model_context_window_exceeded".to_owned()),
             Some("refusal") => {
                 let explanation = stop.as_ref().and_then(|stop| stop.explanation.as_deref());
                 let reason = explanation.map_or_else(|| "refusal".to_owned(), |why| format!("refusal: {why}"));
                 (Cause::ContentPolicy, reason)
             }
-            Some("pause_turn") => return events.complete(true),
-            _ => return events.complete(false),
+            Some("pause_turn") => return events.complete(Some(Unfinished::Paused)),
+            _ => return events.complete(None),
         };
         events.end_with(End::Incomplete { cause, reason: Some(reason) });
     }

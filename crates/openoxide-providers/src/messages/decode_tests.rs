@@ -1,5 +1,7 @@
 //! What events of the wire become.
 
+use serde_json::json;
+
 use super::*;
 use crate::{
     ModelEvent,
@@ -34,7 +36,7 @@ fn stop(reason: &str) -> Vec<Value> {
 }
 
 fn message(text: &str) -> HistoryItem {
-    HistoryItem::Message { role: Role::Assistant, text: text.into() }
+    HistoryItem::Message { role: Role::Assistant, text: text.into(), carried: None }
 }
 
 #[test]
@@ -72,6 +74,7 @@ fn thinking_text_and_parallel_calls_become_items() {
         call_id: id.into(),
         name: name.into(),
         arguments: arguments.into(),
+        carried: None,
     };
     assert_eq!(
         items(&events),
@@ -83,7 +86,12 @@ fn thinking_text_and_parallel_calls_become_items() {
             HistoryItem::Reasoning { summary: String::new(), raw: json!({"type": "redacted_thinking", "data": "zz"}) },
             message("I look."),
             call("a", "f", "{\"x\":1}"),
-            HistoryItem::CustomToolCall { call_id: "b".into(), name: "apply_patch".into(), input: "p".into() },
+            HistoryItem::CustomToolCall {
+                call_id: "b".into(),
+                name: "apply_patch".into(),
+                input: "p".into(),
+                carried: None
+            },
             call("c", "g", "{\"y\":2}"),
             call("d", "f", "{}"),
         ]
@@ -105,7 +113,7 @@ fn every_way_to_end_is_told_apart() {
     for (last, expected) in [
         (stop("end_turn"), Some(End::Completed)),
         (stop("brand_new"), Some(End::Completed)),
-        (stop("max_tokens"), cut(Cause::OutputLimit, "max_output_tokens")),
+        (stop("max_tokens"), Some(End::Completed)),
         (stop("model_context_window_exceeded"), cut(Cause::ContextLength, "model_context_window_exceeded")),
         (stop("refusal"), cut(Cause::ContentPolicy, "refusal")),
         (refused, cut(Cause::ContentPolicy, "refusal: no exploits")),
@@ -121,6 +129,63 @@ fn every_way_to_end_is_told_apart() {
 #[test]
 fn a_pause_asks_for_more() {
     let (events, _) = decode(reader(), &[text("x"), stop("pause_turn")].concat());
-    assert_eq!(events[events.len() - 2], ModelEvent::Paused);
+    assert_eq!(events[events.len() - 2], ModelEvent::Unfinished(Unfinished::Paused));
     assert!(items(&events).contains(&message("x")));
+}
+
+#[test]
+fn what_the_model_made_goes_back_as_it_came() {
+    let content = json!([
+        {"type": "thinking", "thinking": "", "signature": "sig", "later": 1},
+        {"type": "redacted_thinking", "data": "zz"},
+        {"type": "text", "text": "I look.", "citations": null},
+        {"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1}, "caller": {"type": "direct"}},
+        {"type": "tool_use", "id": "b", "name": "apply_patch", "input": {"patch": "p"}},
+    ]);
+    let deltas = [
+        vec![json!({"type": "signature_delta", "signature": "sig"})],
+        vec![],
+        vec![json!({"type": "text_delta", "text": "I look."})],
+        vec![json!({"type": "input_json_delta", "partial_json": "{\"x\":1}"})],
+        vec![json!({"type": "input_json_delta", "partial_json": "{\"patch\":\"p\"}"})],
+    ];
+    let events: Vec<Value> = content
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(&deltas)
+        .flat_map(|(whole, deltas)| {
+            let mut start = whole.clone();
+            for (name, empty) in [("text", json!("")), ("signature", json!("")), ("input", json!({}))] {
+                if start.get(name).is_some() {
+                    start[name] = empty;
+                }
+            }
+            block(start, deltas)
+        })
+        .chain(stop("tool_use"))
+        .collect();
+    let said = items(&decode(reader(), &events).0);
+    let mut history = vec![HistoryItem::Message { role: Role::User, text: "u".into(), carried: None }];
+    history.extend(said.into_iter().map(|mut item| {
+        match &mut item {
+            HistoryItem::Message { carried, .. }
+            | HistoryItem::FunctionCall { carried, .. }
+            | HistoryItem::CustomToolCall { carried, .. } => {
+                if let Some(carried) = carried {
+                    carried["_provider"] = "p".into();
+                }
+            }
+            HistoryItem::Reasoning { raw, .. } => raw["_provider"] = "p".into(),
+            _ => {}
+        }
+        item
+    }));
+    let history: Vec<_> = history.into_iter().map(std::sync::Arc::new).collect();
+    let tools = tools();
+    let request = crate::remote::fixtures::request("claude-opus-4-7", &history, &tools);
+    let config = crate::ProviderConfig::new("p", "http://x");
+    let body = crate::messages::encode(&request, &config, &crate::facts_of("claude-opus-4-7")).unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(body["messages"][1]["content"].to_string(), content.to_string());
 }

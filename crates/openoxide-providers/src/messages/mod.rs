@@ -6,5 +6,5 @@ mod body;
 mod decode;
 
 pub(crate) use blocks::CacheControl;
-pub(crate) use body::encode;
+pub(crate) use body::{BINDING_BETA, encode, thinking};
 pub(crate) use decode::MessagesReader;

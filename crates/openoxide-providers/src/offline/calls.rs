@@ -54,7 +54,7 @@ impl Action {
                 let is_freeform =
                     |tool: &ToolSpec| matches!(tool, ToolSpec::Freeform { name: known, .. } if *known == name);
                 if tools.iter().any(is_freeform) {
-                    return HistoryItem::CustomToolCall { call_id, name, input: patch };
+                    return HistoryItem::CustomToolCall { call_id, name, input: patch, carried: None };
                 }
                 json!({ "input": patch })
             }
@@ -66,7 +66,7 @@ impl Action {
                 json!({ "pattern": pattern, "path": ".", "max_results": max_results })
             }
         };
-        HistoryItem::FunctionCall { call_id, name, arguments: arguments.to_string() }
+        HistoryItem::FunctionCall { call_id, name, arguments: arguments.to_string(), carried: None }
     }
 }
 

@@ -56,7 +56,11 @@ fn respond(request: &ModelRequest<'_>) -> Vec<ModelEvent> {
         written += next.text.len();
         events.push(ModelEvent::ItemStarted(ItemKind::Message));
         events.extend(deltas(&next.text).into_iter().map(ModelEvent::TextDelta));
-        events.push(ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: next.text }));
+        events.push(ModelEvent::ItemDone(HistoryItem::Message {
+            role: Role::Assistant,
+            text: next.text,
+            carried: None,
+        }));
     }
     for (index, action) in next.calls.into_iter().enumerate() {
         // The history only grows, so its length makes ids that no earlier call of the thread has.

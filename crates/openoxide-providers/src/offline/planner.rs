@@ -94,7 +94,7 @@ fn read_turn(input: &[std::sync::Arc<HistoryItem>]) -> Turn<'_> {
     for item in input {
         match &**item {
             HistoryItem::Note { text } => is_over |= text.starts_with("<turn_interrupted>"),
-            HistoryItem::Message { role: Role::User, text } => {
+            HistoryItem::Message { role: Role::User, text, .. } => {
                 if is_over {
                     turn = Turn::default();
                 }

@@ -25,7 +25,7 @@ fn note(text: &str) -> Arc<HistoryItem> {
 }
 
 fn user(text: &str) -> Arc<HistoryItem> {
-    Arc::new(HistoryItem::Message { role: Role::User, text: text.into() })
+    Arc::new(HistoryItem::Message { role: Role::User, text: text.into(), carried: None })
 }
 
 /// A thread of the test's own making.
@@ -82,10 +82,10 @@ impl World {
             let mut outputs = Vec::new();
             for item in &items {
                 let (call_id, name, input, custom) = match item {
-                    HistoryItem::FunctionCall { call_id, name, arguments } => {
+                    HistoryItem::FunctionCall { call_id, name, arguments, .. } => {
                         (call_id, name, serde_json::from_str(arguments).unwrap(), false)
                     }
-                    HistoryItem::CustomToolCall { call_id, name, input } => (call_id, name, json!(input), true),
+                    HistoryItem::CustomToolCall { call_id, name, input, .. } => (call_id, name, json!(input), true),
                     _ => continue,
                 };
                 let output = tool(name, &input);
@@ -146,7 +146,7 @@ fn a_failing_test_is_fixed_step_by_step() {
         .history
         .iter()
         .filter_map(|item| match &**item {
-            HistoryItem::Message { role: Role::Assistant, text } => Some(text.as_str()),
+            HistoryItem::Message { role: Role::Assistant, text, .. } => Some(text.as_str()),
             _ => None,
         })
         .collect();
@@ -337,7 +337,12 @@ fn only_the_turn_under_way_counts() {
 
     // A turn that was stopped is not taken up again.
     world.history.push(user("run `third`; run `fourth`"));
-    let call = HistoryItem::FunctionCall { call_id: "c".into(), name: "exec_command".into(), arguments: "{}".into() };
+    let call = HistoryItem::FunctionCall {
+        call_id: "c".into(),
+        name: "exec_command".into(),
+        arguments: "{}".into(),
+        carried: None,
+    };
     let output = HistoryItem::ToolOutput { call_id: "c".into(), custom: false, output: "stopped".into() };
     world.history.extend([Arc::new(call), Arc::new(output)]);
     world.history.push(note("<turn_interrupted>\nstopped\n</turn_interrupted>"));

@@ -9,7 +9,7 @@ use reqwest::{
 
 use openoxide_redact::{looks_secret, redact};
 
-use crate::{KeyHeader, ProviderConfig, WireApi, http::is_plain_loopback};
+use crate::{KeyHeader, ProviderConfig, WireApi, http::is_plain_loopback, messages::BINDING_BETA};
 
 /// The only version of the Messages API there is.
 const ANTHROPIC_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
@@ -112,11 +112,20 @@ fn headers(config: &ProviderConfig) -> Result<HeaderMap, String> {
         value.set_sensitive(true);
         headers.insert(name, value);
     }
+    let mut betas = config.drops_unbound_thinking().then(|| BINDING_BETA.to_owned());
     for (name, value) in &config.http_headers {
+        // Betas are a list, so that one of ours and those of the configuration go together.
+        let value = match betas.take_if(|_| name.eq_ignore_ascii_case("anthropic-beta")) {
+            Some(ours) => &format!("{value},{ours}"),
+            None => value,
+        };
         let bad = || format!("model_providers.{id}.http_headers `{name}` is not a valid header");
         let mut value = HeaderValue::try_from(value).map_err(|_| bad())?;
         value.set_sensitive(true);
         headers.insert(HeaderName::try_from(name).map_err(|_| bad())?, value);
+    }
+    if betas.is_some() {
+        headers.insert("anthropic-beta", HeaderValue::from_static(BINDING_BETA));
     }
     Ok(headers)
 }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Cause, HistoryItem, ItemKind, ModelEvent, Usage};
+use crate::{Cause, HistoryItem, ItemKind, ModelEvent, Unfinished, Usage};
 
 /// How a stream ended by its own word. Without one it was cut off.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,11 +90,14 @@ impl Events {
         self.usage = usage;
     }
 
-    /// The good end.
-    pub(crate) fn complete(&mut self, is_paused: bool) {
+    /// The good end, also of a response that the model does not end its turn with.
+    pub(crate) fn complete(&mut self, unfinished: Option<Unfinished>) {
+        if unfinished == Some(Unfinished::Cut) {
+            self.drop_calls();
+        }
         self.commit();
-        if is_paused {
-            self.push(ModelEvent::Paused);
+        if let Some(unfinished) = unfinished {
+            self.push(ModelEvent::Unfinished(unfinished));
         }
         self.push(ModelEvent::Completed { usage: self.usage });
         self.end = Some(End::Completed);
@@ -142,6 +145,17 @@ impl Events {
         self.commit();
     }
 
+    /// Forgets calls that were not handed out: where a response is cut, the last is torn.
+    fn drop_calls(&mut self) {
+        self.held.retain(|event| {
+            !matches!(
+                event,
+                ModelEvent::ItemStarted(ItemKind::ToolCall)
+                    | ModelEvent::ItemDone(HistoryItem::FunctionCall { .. } | HistoryItem::CustomToolCall { .. })
+            )
+        });
+    }
+
     /// Hands out what was held back.
     fn commit(&mut self) {
         if self.held.is_empty() {
@@ -178,11 +192,11 @@ mod tests {
     use crate::Role;
 
     fn message(text: &str) -> HistoryItem {
-        HistoryItem::Message { role: Role::Assistant, text: text.into() }
+        HistoryItem::Message { role: Role::Assistant, text: text.into(), carried: None }
     }
 
     fn call(id: &str) -> HistoryItem {
-        HistoryItem::FunctionCall { call_id: id.into(), name: "f".into(), arguments: "{}".into() }
+        HistoryItem::FunctionCall { call_id: id.into(), name: "f".into(), arguments: "{}".into(), carried: None }
     }
 
     fn taken(events: &mut Events) -> Vec<ModelEvent> {

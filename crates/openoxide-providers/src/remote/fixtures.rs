@@ -9,7 +9,7 @@ use crate::{HistoryItem, ModelEvent, ModelRequest, Role, ToolSpec};
 
 /// A turn of every sort of item, made by provider `p`, with reasoning of each dialect.
 pub(crate) fn history() -> Vec<Arc<HistoryItem>> {
-    let message = |role, text: &str| HistoryItem::Message { role, text: text.into() };
+    let message = |role, text: &str| HistoryItem::Message { role, text: text.into(), carried: None };
     let reasoning = |summary: &str, mut raw: Value| {
         raw["_provider"] = "p".into();
         HistoryItem::Reasoning { summary: summary.into(), raw }
@@ -18,6 +18,7 @@ pub(crate) fn history() -> Vec<Arc<HistoryItem>> {
         call_id: id.into(),
         name: "read_file".into(),
         arguments: arguments.into(),
+        carried: None,
     };
     let output =
         |id: &str, custom, output: &str| HistoryItem::ToolOutput { call_id: id.into(), custom, output: output.into() };
@@ -40,6 +41,7 @@ pub(crate) fn history() -> Vec<Arc<HistoryItem>> {
             call_id: "call_3".into(),
             name: "apply_patch".into(),
             input: "*** \"x\"\n".into(),
+            carried: None,
         },
         output("call:1", false, "one"),
         output("call_2", false, "two"),

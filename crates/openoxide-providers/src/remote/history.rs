@@ -76,8 +76,8 @@ pub(crate) fn order<'a>(request: &ModelRequest<'a>, images: bool) -> Ordered<'a>
         at += 1;
         match item {
             HistoryItem::Message { text, .. } | HistoryItem::Note { text } if text.trim().is_empty() => {}
-            HistoryItem::Message { role: Role::Developer, text } if !has_spoken => system.push(text),
-            HistoryItem::Message { role: Role::User | Role::Developer, text } | HistoryItem::Note { text } => {
+            HistoryItem::Message { role: Role::Developer, text, .. } if !has_spoken => system.push(text),
+            HistoryItem::Message { role: Role::User | Role::Developer, text, .. } | HistoryItem::Note { text } => {
                 give(&mut turns, Given::Text(text));
             }
             HistoryItem::Image { media_type, data } => {
@@ -206,11 +206,11 @@ mod tests {
     use super::*;
 
     fn message(role: Role, text: &str) -> HistoryItem {
-        HistoryItem::Message { role, text: text.into() }
+        HistoryItem::Message { role, text: text.into(), carried: None }
     }
 
     fn call(id: &str) -> HistoryItem {
-        HistoryItem::FunctionCall { call_id: id.into(), name: "f".into(), arguments: "{}".into() }
+        HistoryItem::FunctionCall { call_id: id.into(), name: "f".into(), arguments: "{}".into(), carried: None }
     }
 
     fn output(id: &str, text: &str) -> HistoryItem {

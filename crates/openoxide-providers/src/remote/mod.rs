@@ -5,6 +5,7 @@
 //! dialect's reader, `history` orders a history for the dialects that are strict about it. What a body and an event look
 //! like is known in `responses`, `chat` and `messages`. No history is kept here.
 
+pub(crate) mod carried;
 #[cfg(test)]
 mod chunking_tests;
 mod decode;
@@ -20,6 +21,7 @@ mod stream;
 mod test_server;
 #[cfg(test)]
 mod tests;
+mod unbound;
 mod window;
 
 use std::sync::Arc;
@@ -35,8 +37,8 @@ pub(crate) use self::{
     events::{End, Events},
 };
 use crate::{
-    Freeform, HttpClient, ModelError, ModelFacts, ModelRequest, ModelStream, Provider, ProviderConfig, WireApi, chat,
-    messages, responses,
+    Freeform, HttpClient, ModelError, ModelFacts, ModelRequest, ModelStream, Provider, ProviderConfig, ReasoningChoice,
+    WireApi, chat, messages, responses,
 };
 
 /// The key of a reasoning item's `raw` that holds the id of the provider which made it.
@@ -85,6 +87,15 @@ impl Provider for HttpProvider {
     fn facts(&self, model: &str) -> ModelFacts {
         let known = self.target.windows.apply(model, crate::facts_of(model));
         self.target.config.facts.apply(known)
+    }
+
+    fn thinking(&self, model: &str, reasoning: ReasoningChoice<'_>) -> &'static str {
+        let config = &self.target.config;
+        match config.wire_api {
+            WireApi::Messages => messages::thinking(reasoning, config, &self.facts(model)),
+            // Reasoning is bound to nothing but its maker there.
+            WireApi::Responses | WireApi::Chat => "",
+        }
     }
 
     fn stream(&self, request: ModelRequest<'_>) -> ModelStream {

@@ -19,6 +19,7 @@ use super::{
     delay::backoff,
     events::End,
     failure::{Budget, Failure},
+    unbound,
 };
 use crate::{Freeform, HistoryItem, ModelError, ModelEvent, ModelStream, SseError, http::root_cause};
 
@@ -37,7 +38,7 @@ const DRAIN_AT_ONCE: Duration = Duration::from_millis(20);
 
 /// The events of one response. Nothing is sent before the first poll.
 pub(super) fn start(target: Arc<Target>, body: Bytes, freeform: Freeform) -> ModelStream {
-    let run = Run { target, body, freeform, phase: Phase::Send, retries: Retries::default() };
+    let run = Run { target, body, freeform, phase: Phase::Send, retries: Retries::default(), is_unbound: false };
     Box::pin(futures_util::stream::unfold(run, async |mut run| run.next().await.map(|item| (item, run))))
 }
 
@@ -49,6 +50,8 @@ struct Run {
     freeform: Freeform,
     phase: Phase,
     retries: Retries,
+    /// Reasoning was refused and left out. That helps once or never.
+    is_unbound: bool,
 }
 
 /// The attempts used of each budget.
@@ -110,6 +113,17 @@ impl Run {
                         self.phase =
                             Phase::Read(Box::new(Attempt { response, decoder, over: None, idle: Duration::ZERO }));
                     }
+                    Err(failure) if !self.is_unbound && unbound::is_refused(&failure.error) => {
+                        self.is_unbound = true;
+                        match unbound::without_reasoning(self.target.config.wire_api, &self.body) {
+                            Some(body) => {
+                                self.body = Bytes::from(body);
+                                self.phase = Phase::Send;
+                                return Some(Ok(ModelEvent::Unbound));
+                            }
+                            None => self.fail(failure, None),
+                        }
+                    }
                     Err(failure) => self.fail(failure, None),
                 },
                 Phase::Rest(mut rest) => {
@@ -147,10 +161,19 @@ impl Run {
         Failure::from_end(&self.target.config, self.shown_url(), end)
     }
 
-    /// Writes into reasoning who made it: nobody else can read it.
+    /// Writes into reasoning, and into what an item carries, who made it: nobody else can read it.
     fn signed(&self, mut event: ModelEvent) -> ModelEvent {
-        if let ModelEvent::ItemDone(HistoryItem::Reasoning { raw: serde_json::Value::Object(raw), .. }) = &mut event {
-            raw.insert(super::MADE_BY.to_owned(), self.target.config.id.clone().into());
+        let made = match &mut event {
+            ModelEvent::ItemDone(HistoryItem::Reasoning { raw, .. }) => Some(raw),
+            ModelEvent::ItemDone(
+                HistoryItem::Message { carried, .. }
+                | HistoryItem::FunctionCall { carried, .. }
+                | HistoryItem::CustomToolCall { carried, .. },
+            ) => carried.as_deref_mut(),
+            _ => None,
+        };
+        if let Some(serde_json::Value::Object(made)) = made {
+            made.insert(super::MADE_BY.to_owned(), self.target.config.id.clone().into());
         }
         event
     }
@@ -280,7 +303,7 @@ impl Run {
         if let Some(events) = events {
             let may_go_on = retry.is_some() && events.has_committed_call();
             if may_go_on {
-                events.complete(false);
+                events.complete(None);
             } else {
                 events.give_up();
             }

@@ -22,7 +22,7 @@ fn provider(base_url: &str, change: impl FnOnce(&mut ProviderConfig)) -> HttpPro
 
 /// The events of one response, and how it ended.
 async fn run(provider: &HttpProvider) -> (Vec<ModelEvent>, Option<ModelError>) {
-    let input = [Arc::new(HistoryItem::Message { role: Role::User, text: "hi".into() })];
+    let input = [Arc::new(HistoryItem::Message { role: Role::User, text: "hi".into(), carried: None })];
     let request = ModelRequest {
         model: "m",
         instructions: "",
@@ -68,7 +68,7 @@ fn whole(text: &str) -> Vec<Value> {
 
 fn good_end(text: &str) -> Vec<ModelEvent> {
     vec![
-        ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.into() }),
+        ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: text.into(), carried: None }),
         ModelEvent::Completed { usage: Usage { input_tokens: 3, output_tokens: 1, ..Usage::default() } },
     ]
 }
@@ -220,7 +220,8 @@ async fn a_stream_that_breaks_after_items_were_handed_out_is_not_repeated() {
     assert!(events.contains(&ModelEvent::ItemDone(HistoryItem::FunctionCall {
         call_id: "c".into(),
         name: "f".into(),
-        arguments: "{}".into()
+        arguments: "{}".into(),
+        carried: None
     })));
     assert_eq!(events.last(), Some(&ModelEvent::Completed { usage: Usage::default() }));
     // Words alone cannot.
@@ -250,11 +251,11 @@ async fn reasoning_says_who_made_it() {
 #[tokio::test]
 async fn a_response_stopped_on_purpose_fails_with_the_reason() {
     let event =
-        json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}});
+        json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "content_filter"}}});
     let server = Server::start([Reply::events(&[event])]).await;
     let (_, error) = run(&provider(&server.base_url, |_| {})).await;
     let error = error.unwrap();
-    assert_eq!(error.to_string(), "test stopped the response early: max_output_tokens");
+    assert_eq!(error.to_string(), "test stopped the response early: content_filter");
     assert!(error.hint().is_some());
 }
 
@@ -442,4 +443,35 @@ async fn a_models_window_is_learned_once_from_the_providers_own_list() {
     run(&provider).await;
     run(&provider).await;
     assert_eq!(server.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn thinking_that_is_refused_is_left_out_once() {
+    let refusal = json!({"error": {"type": "invalid_request_error", "message":
+        "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation."}});
+    let refused = || Reply::status("400 Bad Request", "", &refusal.to_string());
+    let answer = [
+        json!({"type": "content_block_start", "content_block": {"type": "text", "text": "hi"}}),
+        json!({"type": "content_block_stop"}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
+        json!({"type": "message_stop"}),
+    ];
+    let server = Server::start([refused(), Reply::events(&answer), refused(), refused()]).await;
+    let provider = provider(&server.base_url, |config| config.wire_api = WireApi::Messages);
+    let raw = json!({"type": "thinking", "thinking": "", "signature": "s", "_provider": "test"});
+    let input = [
+        HistoryItem::Message { role: Role::User, text: "u".into(), carried: None },
+        HistoryItem::Reasoning { summary: String::new(), raw },
+        HistoryItem::Message { role: Role::Assistant, text: "a".into(), carried: None },
+        HistoryItem::Message { role: Role::User, text: "v".into(), carried: None },
+    ]
+    .map(Arc::new);
+    let ask = || provider.stream(super::fixtures::request("claude-opus-4-7", &input, &[])).collect::<Vec<_>>();
+    let events = ask().await;
+    assert!(matches!(events[0], Ok(ModelEvent::Unbound)), "{events:?}");
+    assert!(matches!(events.last(), Some(Ok(ModelEvent::Completed { .. }))), "{events:?}");
+    let sent: Vec<bool> = server.requests().iter().map(|r| r.body.to_string().contains("signature")).collect();
+    assert_eq!(sent, [true, false]);
+    // Where that does not help, it is told.
+    assert!(matches!(ask().await.last(), Some(Err(ModelError::Status { status: 400, .. }))));
 }

@@ -7,10 +7,11 @@ use serde::{Serialize, Serializer, ser::SerializeSeq};
 use serde_json::{Map, Value};
 
 use crate::{
-    HistoryItem, ModelFacts, ModelRequest, ProviderConfig, Reasoning, Role, ToolSpec,
+    Carried, HistoryItem, ModelFacts, ModelRequest, ProviderConfig, Reasoning, Role, ToolSpec,
     freeform::{self, Description},
     remote::{
         MADE_BY,
+        carried::{Fill, Whole, own},
         history::{NO_OUTPUT, UNSEEN, own_reasoning, unpaired},
     },
 };
@@ -115,33 +116,70 @@ impl Serialize for Input<'_> {
             let Some(item) = items.get(at).filter(|_| !unpaired.stray.contains(&at)) else { continue };
             match &**item {
                 HistoryItem::Reasoning { .. } => {
-                    let raw = own_reasoning(item, self.provider).filter(|raw| is_readable(raw));
-                    if let Some(raw) = raw.filter(|_| self.facts.reasoning != Reasoning::None) {
+                    if let Some(raw) = own_reasoning(item, self.provider).filter(|raw| is_readable(raw)) {
                         list.serialize_element(&Unsigned(raw))?;
                     }
                 }
                 HistoryItem::Message { text, .. } if text.is_empty() => {}
-                HistoryItem::CustomToolCall { call_id, name, input } if !self.facts.freeform => {
+                HistoryItem::CustomToolCall { call_id, name, input, carried } if !self.facts.freeform => {
                     let arguments = &freeform::arguments_of(input);
-                    list.serialize_element(&WireItem::FunctionCall { call_id, name, arguments })?;
+                    match own(carried, self.provider, "function_call") {
+                        Some(carried) => {
+                            let fill = Fill::Text(arguments);
+                            list.serialize_element(&Whole { carried, name: "arguments", fill })?;
+                        }
+                        None => list.serialize_element(&WireItem::FunctionCall { call_id, name, arguments })?,
+                    }
                 }
                 HistoryItem::ToolOutput { call_id, output, .. } if !self.facts.freeform => {
                     list.serialize_element(&WireItem::FunctionCallOutput { call_id, output })?;
                 }
-                item => {
-                    if let Some(item) = WireItem::new(item, self.facts) {
-                        list.serialize_element(&item)?;
+                item => match self.whole(item) {
+                    Some(whole) => list.serialize_element(&whole)?,
+                    None => {
+                        if let Some(item) = WireItem::new(item, self) {
+                            list.serialize_element(&item)?;
+                        }
                     }
-                }
+                },
             }
         }
         list.end()
     }
 }
 
+impl<'a> Input<'a> {
+    /// An item that this provider made, as it came. A message without an id goes another way: in parts it would need one.
+    fn whole(&self, item: &'a HistoryItem) -> Option<Whole<'a>> {
+        let own = |carried: &'a Carried, kind: &str| own(carried, self.provider, kind);
+        // Under the id that its output names.
+        let called = |carried: &'a Carried, kind: &str, id: &str| {
+            own(carried, kind).filter(|carried| carried.get("call_id").and_then(Value::as_str) == Some(id))
+        };
+        let (carried, name, text) = match item {
+            HistoryItem::Message { text, carried, .. } => {
+                (own(carried, "message").filter(|carried| carried.contains_key("id"))?, "text", text)
+            }
+            HistoryItem::FunctionCall { call_id, arguments, carried, .. } => {
+                (called(carried, "function_call", call_id)?, "arguments", arguments)
+            }
+            HistoryItem::CustomToolCall { call_id, input, carried, .. } => {
+                (called(carried, "custom_tool_call", call_id)?, "input", input)
+            }
+            _ => return None,
+        };
+        Some(Whole { carried, name, fill: Fill::Text(text) })
+    }
+
+    /// What the provider called the phase of a message of its own.
+    fn phase(&self, carried: &'a Carried) -> Option<&'a Value> {
+        own(carried, self.provider, "message")?.get("phase").filter(|phase| !phase.is_null())
+    }
+}
+
 /// Whether a reasoning item is one of this dialect that the provider can read again: sealed, or in plain text. One that is
 /// only a reference names something the provider was told not to keep.
-fn is_readable(raw: &Map<String, Value>) -> bool {
+pub(super) fn is_readable(raw: &Map<String, Value>) -> bool {
     let sealed = raw.get("encrypted_content").and_then(Value::as_str).is_some_and(|sealed| !sealed.is_empty());
     let plain = raw.get("content").and_then(Value::as_array).is_some_and(|content| !content.is_empty());
     raw.get("type").and_then(Value::as_str) == Some("reasoning") && (sealed || plain)
@@ -159,11 +197,30 @@ impl Serialize for Unsigned<'_> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum WireItem<'a> {
-    Message { role: WireRole, content: Content<'a> },
-    FunctionCall { call_id: &'a str, name: &'a str, arguments: &'a str },
-    FunctionCallOutput { call_id: &'a str, output: &'a str },
-    CustomToolCall { call_id: &'a str, name: &'a str, input: &'a str },
-    CustomToolCallOutput { call_id: &'a str, output: &'a str },
+    Message {
+        role: WireRole,
+        content: Content<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        phase: Option<&'a Value>,
+    },
+    FunctionCall {
+        call_id: &'a str,
+        name: &'a str,
+        arguments: &'a str,
+    },
+    FunctionCallOutput {
+        call_id: &'a str,
+        output: &'a str,
+    },
+    CustomToolCall {
+        call_id: &'a str,
+        name: &'a str,
+        input: &'a str,
+    },
+    CustomToolCallOutput {
+        call_id: &'a str,
+        output: &'a str,
+    },
 }
 
 #[derive(Serialize)]
@@ -213,26 +270,26 @@ impl Serialize for DataUrl<'_> {
 
 impl<'a> WireItem<'a> {
     /// An item that reads the same for every provider; `None` for reasoning, which does not.
-    fn new(item: &'a HistoryItem, facts: &ModelFacts) -> Option<Self> {
+    fn new(item: &'a HistoryItem, input: &Input<'a>) -> Option<Self> {
+        let given = |part| Self::Message { role: WireRole::User, content: Content::Parts([part]), phase: None };
         Some(match item {
-            HistoryItem::Message { role: Role::Assistant, text } => {
-                Self::Message { role: WireRole::Assistant, content: Content::Text(text) }
+            HistoryItem::Message { role: Role::Assistant, text, carried } => {
+                Self::Message { role: WireRole::Assistant, content: Content::Text(text), phase: input.phase(carried) }
             }
-            HistoryItem::Message { role, text } => {
-                Self::Message { role: WireRole::of(*role), content: Content::Parts([WirePart::InputText { text }]) }
-            }
-            HistoryItem::Note { text } => {
-                Self::Message { role: WireRole::User, content: Content::Parts([WirePart::InputText { text }]) }
-            }
-            HistoryItem::Image { media_type, data } if facts.images => Self::Message {
-                role: WireRole::User,
-                content: Content::Parts([WirePart::InputImage { image_url: DataUrl { media_type, data } }]),
+            HistoryItem::Message { role, text, .. } => Self::Message {
+                role: WireRole::of(*role),
+                content: Content::Parts([WirePart::InputText { text }]),
+                phase: None,
             },
-            HistoryItem::Image { .. } => {
-                Self::Message { role: WireRole::User, content: Content::Parts([WirePart::InputText { text: UNSEEN }]) }
+            HistoryItem::Note { text } => given(WirePart::InputText { text }),
+            HistoryItem::Image { media_type, data } if input.facts.images => {
+                given(WirePart::InputImage { image_url: DataUrl { media_type, data } })
             }
-            HistoryItem::FunctionCall { call_id, name, arguments } => Self::FunctionCall { call_id, name, arguments },
-            HistoryItem::CustomToolCall { call_id, name, input } => Self::CustomToolCall { call_id, name, input },
+            HistoryItem::Image { .. } => given(WirePart::InputText { text: UNSEEN }),
+            HistoryItem::FunctionCall { call_id, name, arguments, .. } => {
+                Self::FunctionCall { call_id, name, arguments }
+            }
+            HistoryItem::CustomToolCall { call_id, name, input, .. } => Self::CustomToolCall { call_id, name, input },
             HistoryItem::ToolOutput { call_id, custom: false, output } => Self::FunctionCallOutput { call_id, output },
             HistoryItem::ToolOutput { call_id, custom: true, output } => Self::CustomToolCallOutput { call_id, output },
             HistoryItem::Reasoning { .. } => return None,
@@ -313,8 +370,8 @@ mod tests {
     #[test]
     fn every_item_and_tool_has_its_wire_form() {
         let input: Vec<Arc<HistoryItem>> = [
-            HistoryItem::Message { role: Role::Developer, text: "be brief".into() },
-            HistoryItem::Message { role: Role::User, text: "hi".into() },
+            HistoryItem::Message { role: Role::Developer, text: "be brief".into(), carried: None },
+            HistoryItem::Message { role: Role::User, text: "hi".into(), carried: None },
             HistoryItem::Reasoning {
                 summary: "s".into(),
                 raw: json!({"type":"reasoning","id":"r","encrypted_content":"x","_provider":"p"}),
@@ -325,10 +382,10 @@ mod tests {
             },
             HistoryItem::Reasoning { summary: "s".into(), raw: json!({"type":"reasoning","id":"only a reference"}) },
             HistoryItem::Reasoning { summary: "s".into(), raw: json!({"type":"thinking"}) },
-            HistoryItem::Message { role: Role::Assistant, text: "hello".into() },
-            HistoryItem::FunctionCall { call_id: "c1".into(), name: "f".into(), arguments: "{}".into() },
+            HistoryItem::Message { role: Role::Assistant, text: "hello".into(), carried: None },
+            HistoryItem::FunctionCall { call_id: "c1".into(), name: "f".into(), arguments: "{}".into(), carried: None },
             HistoryItem::ToolOutput { call_id: "c1".into(), custom: false, output: "o1".into() },
-            HistoryItem::CustomToolCall { call_id: "c2".into(), name: "p".into(), input: "text".into() },
+            HistoryItem::CustomToolCall { call_id: "c2".into(), name: "p".into(), input: "text".into(), carried: None },
             HistoryItem::ToolOutput { call_id: "c2".into(), custom: true, output: "o2".into() },
         ]
         .into_iter()
@@ -379,11 +436,16 @@ mod tests {
 
     #[test]
     fn a_call_never_goes_without_an_output_nor_an_output_without_a_call() {
-        let function =
-            |id: &str| HistoryItem::FunctionCall { call_id: id.into(), name: "f".into(), arguments: "{}".into() };
+        let function = |id: &str| HistoryItem::FunctionCall {
+            call_id: id.into(),
+            name: "f".into(),
+            arguments: "{}".into(),
+            carried: None,
+        };
         let output = |id: &str| HistoryItem::ToolOutput { call_id: id.into(), custom: false, output: "o".into() };
-        let custom = HistoryItem::CustomToolCall { call_id: "c".into(), name: "p".into(), input: "i".into() };
-        let user = HistoryItem::Message { role: Role::User, text: "u".into() };
+        let custom =
+            HistoryItem::CustomToolCall { call_id: "c".into(), name: "p".into(), input: "i".into(), carried: None };
+        let user = HistoryItem::Message { role: Role::User, text: "u".into(), carried: None };
         let input: Vec<Arc<HistoryItem>> = [output("stray"), function("a"), custom, output("a"), user, function("b")]
             .into_iter()
             .map(Arc::new)

@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Map, Value, value::RawValue};
 
 use crate::{
-    Cause, Freeform, HistoryItem, ItemKind, Role, Usage,
-    remote::{End, Events, Reader},
+    Carried, Cause, Freeform, HistoryItem, ItemKind, Role, Unfinished, Usage,
+    remote::{End, Events, Reader, carried::kept},
 };
 
 /// What one attempt's stream has said that later events depend on.
@@ -19,12 +19,16 @@ pub(crate) struct ResponsesReader {
     freeform: Freeform,
     /// The reasoning item under way has shown a part, so that the next is set off from it.
     reasoning_shown: bool,
+    /// Reasoning came that nobody can read again; ids of what stands with it would ask for it.
+    has_lost_reasoning: bool,
+    /// Whether each message so far only says what the model is about to do; none where there is no message.
+    is_commentary: Option<bool>,
 }
 
 impl ResponsesReader {
     /// A reader for one attempt; calls of `freeform` tools come as functions.
     pub(crate) fn new(freeform: Freeform) -> Self {
-        Self { freeform, reasoning_shown: false }
+        Self { freeform, reasoning_shown: false, has_lost_reasoning: false, is_commentary: None }
     }
 }
 
@@ -70,12 +74,18 @@ impl Reader for ResponsesReader {
             }
             "response.completed" => self.completed(event.response, events),
             "response.incomplete" => {
-                let reason = read_response(event.response).incomplete_details.and_then(|details| details.reason);
-                let cause = match reason.as_deref() {
-                    Some("content_filter") => Cause::ContentPolicy,
-                    _ => Cause::OutputLimit,
-                };
-                events.end_with(End::Incomplete { cause, reason });
+                let response = read_response(event.response);
+                match response.incomplete_details.as_ref().and_then(|details| details.reason.as_deref()) {
+                    Some("content_filter") => {
+                        let reason = Some("content_filter".to_owned());
+                        events.end_with(End::Incomplete { cause: Cause::ContentPolicy, reason });
+                    }
+                    Some(_) => {
+                        events.set_usage(response.usage.unwrap_or_default().into());
+                        events.complete(Some(Unfinished::Cut));
+                    }
+                    None => events.end_with(End::Incomplete { cause: Cause::OutputLimit, reason: None }),
+                }
             }
             "response.failed" => {
                 events.end_with(read_response(event.response).error.unwrap_or_default().into_end());
@@ -87,7 +97,7 @@ impl Reader for ResponsesReader {
 }
 
 impl ResponsesReader {
-    fn completed(&self, response: Option<&RawValue>, events: &mut Events) {
+    fn completed(&mut self, response: Option<&RawValue>, events: &mut Events) {
         let response = read_response(response);
         // A server that sends no item events still lists the items here.
         if events.items_done() == 0 {
@@ -98,38 +108,74 @@ impl ResponsesReader {
                 }
             }
         }
-        let usage = response.usage.unwrap_or_default();
-        events.set_usage(Usage {
-            input_tokens: usage.input_tokens,
-            cached_input_tokens: usage.input_tokens_details.unwrap_or_default().cached_tokens,
-            output_tokens: usage.output_tokens,
-            reasoning_output_tokens: usage.output_tokens_details.unwrap_or_default().reasoning_tokens,
-        });
-        events.complete(false);
+        events.set_usage(response.usage.unwrap_or_default().into());
+        let goes_on = !response.end_turn.unwrap_or(self.is_commentary != Some(true));
+        events.complete(goes_on.then_some(Unfinished::GoesOn));
     }
 
     /// An item as the history keeps it; `None` for kinds nobody offered the model.
-    fn read_item(&self, raw: &RawValue) -> Option<HistoryItem> {
+    fn read_item(&mut self, raw: &RawValue) -> Option<HistoryItem> {
         let item: WireItem = serde_json::from_str(raw.get()).ok()?;
         match item.kind.as_str() {
-            "message" => Some(HistoryItem::Message { role: Role::Assistant, text: join(item.content, "") }),
+            "message" => {
+                let is_commentary = item.phase.as_deref() == Some("commentary");
+                self.is_commentary = Some(self.is_commentary.unwrap_or(true) && is_commentary);
+                let carried = self.carried(raw, &["type", "role", "content"], |item| {
+                    // Nearly every message has one part; more of them stay as they are.
+                    let parts = item.get_mut("content").and_then(Value::as_array_mut);
+                    if let Some([Value::Object(part)]) = parts.map(Vec::as_mut_slice)
+                        && let Some(text @ Value::String(_)) = part.get_mut("text")
+                    {
+                        *text = Value::Null;
+                    }
+                });
+                Some(HistoryItem::Message { role: Role::Assistant, text: join(item.content, ""), carried })
+            }
             "reasoning" => {
                 let mut summary = join(item.summary, "\n\n");
                 if summary.is_empty() {
                     summary = join(item.content, "\n\n");
                 }
-                Some(HistoryItem::Reasoning { summary, raw: serde_json::from_str(raw.get()).ok()? })
+                let raw = serde_json::from_str::<Map<String, Value>>(raw.get()).ok()?;
+                self.has_lost_reasoning |= !super::body::is_readable(&raw);
+                Some(HistoryItem::Reasoning { summary, raw: Value::Object(raw) })
             }
             "function_call" => {
-                Some(self.freeform.call(item.call_id.or(item.id)?, item.name?, item.arguments.unwrap_or_default()))
+                const SAID: [&str; 4] = ["type", "call_id", "name", "arguments"];
+                let (call_id, name) = (item.call_id.or(item.id)?, item.name?);
+                let call = self.freeform.call(call_id, name, item.arguments.unwrap_or_default(), |written| {
+                    // As they were written, where the text does not tell.
+                    let keep = |item: &mut Map<String, Value>| match written {
+                        Some(_) => {}
+                        None => drop(item.insert("arguments".to_owned(), Value::Null)),
+                    };
+                    self.carried(raw, if written.is_some() { &[] } else { &SAID }, keep)
+                });
+                Some(call)
             }
-            "custom_tool_call" => Some(HistoryItem::CustomToolCall {
-                call_id: item.call_id.or(item.id)?,
-                name: item.name?,
-                input: item.input.unwrap_or_default(),
-            }),
+            "custom_tool_call" => {
+                let carried = self.carried(raw, &["type", "call_id", "name", "input"], |item| {
+                    item.insert("input".to_owned(), Value::Null);
+                });
+                Some(HistoryItem::CustomToolCall {
+                    call_id: item.call_id.or(item.id)?,
+                    name: item.name?,
+                    input: item.input.unwrap_or_default(),
+                    carried,
+                })
+            }
             _ => None,
         }
+    }
+
+    /// What an item carries beyond the members `said`, once `change` has taken out its text.
+    fn carried(&self, raw: &RawValue, said: &[&str], change: impl FnOnce(&mut Map<String, Value>)) -> Carried {
+        let mut item = serde_json::from_str::<Map<String, Value>>(raw.get()).ok()?;
+        change(&mut item);
+        if self.has_lost_reasoning {
+            item.shift_remove("id");
+        }
+        kept(item, said)
     }
 }
 
@@ -144,6 +190,9 @@ struct ResponseBody<'a> {
     error: Option<WireError>,
     #[serde(default)]
     incomplete_details: Option<IncompleteDetails>,
+    /// Whether the model has ended its turn, where the provider says.
+    #[serde(default)]
+    end_turn: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -159,6 +208,17 @@ struct WireUsage {
     input_tokens_details: Option<InputDetails>,
     output_tokens: u64,
     output_tokens_details: Option<OutputDetails>,
+}
+
+impl From<WireUsage> for Usage {
+    fn from(usage: WireUsage) -> Self {
+        Self {
+            input_tokens: usage.input_tokens,
+            cached_input_tokens: usage.input_tokens_details.unwrap_or_default().cached_tokens,
+            output_tokens: usage.output_tokens,
+            reasoning_output_tokens: usage.output_tokens_details.unwrap_or_default().reasoning_tokens,
+        }
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -218,6 +278,8 @@ struct WireItem {
     arguments: Option<String>,
     #[serde(default)]
     input: Option<String>,
+    #[serde(default)]
+    phase: Option<String>,
     #[serde(default)]
     content: Option<Vec<WirePart>>,
     #[serde(default)]

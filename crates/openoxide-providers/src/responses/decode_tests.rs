@@ -34,7 +34,7 @@ fn deltas_of_a_chunk_merge_and_the_done_item_decides() {
         [
             ModelEvent::ItemStarted(ItemKind::Message),
             ModelEvent::TextDelta("a\nbc".into()),
-            ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: "AR".into() }),
+            ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: "AR".into(), carried: None }),
             ModelEvent::Completed {
                 usage: Usage { input_tokens: 10, cached_input_tokens: 4, output_tokens: 5, reasoning_output_tokens: 2 }
             },
@@ -72,7 +72,7 @@ fn calls_are_read_and_foreign_items_skipped() {
         json!({"type": "response.output_item.done", "item":
             {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{\"a\":1}"}}),
         json!({"type": "response.output_item.done", "item":
-            {"type": "custom_tool_call", "id": "only-id", "name": "p", "input": "t"}}),
+            {"type": "custom_tool_call", "call_id": "d", "name": "p", "input": "t"}}),
         json!({"type": "response.completed"}),
     ]);
     assert_eq!(
@@ -81,12 +81,14 @@ fn calls_are_read_and_foreign_items_skipped() {
             ModelEvent::ItemDone(HistoryItem::FunctionCall {
                 call_id: "c".into(),
                 name: "f".into(),
-                arguments: "{\"a\":1}".into()
+                arguments: "{\"a\":1}".into(),
+                carried: None
             }),
             ModelEvent::ItemDone(HistoryItem::CustomToolCall {
-                call_id: "only-id".into(),
+                call_id: "d".into(),
                 name: "p".into(),
-                input: "t".into()
+                input: "t".into(),
+                carried: None
             }),
         ]
     );
@@ -99,7 +101,7 @@ fn items_of_the_last_event_count_when_none_came_before() {
     assert_eq!(events.len(), 3);
     assert_eq!(
         events[1],
-        ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: "only here".into() })
+        ModelEvent::ItemDone(HistoryItem::Message { role: Role::Assistant, text: "only here".into(), carried: None })
     );
 }
 
@@ -132,4 +134,78 @@ fn bad_lines_are_skipped() {
     decoder.feed(b"data: {\"type\":\"response.output_text.delta\",\"delta\":\"ok\"}\n\n").unwrap();
     assert_eq!(decoder.next_event(), Some(ModelEvent::TextDelta("ok".into())));
     assert_eq!(decoder.next_event(), None);
+}
+
+/// The items of a response, as they go back in the next request.
+fn sent_back(output: &[Value], model: &str) -> Value {
+    let mut events: Vec<Value> =
+        output.iter().map(|item| json!({"type": "response.output_item.done", "item": item})).collect();
+    events.push(json!({"type": "response.completed"}));
+    let input: Vec<_> = crate::remote::fixtures::items(&decode(&events).0)
+        .into_iter()
+        .map(|mut item| {
+            if let HistoryItem::Message { carried: Some(made), .. }
+            | HistoryItem::FunctionCall { carried: Some(made), .. }
+            | HistoryItem::CustomToolCall { carried: Some(made), .. } = &mut item
+            {
+                made["_provider"] = "p".into();
+            }
+            std::sync::Arc::new(item)
+        })
+        .collect();
+    let config = crate::ProviderConfig::new("p", "http://x");
+    let request = crate::remote::fixtures::request(model, &input, &[]);
+    let facts = crate::ModelFacts { freeform: true, ..crate::facts_of(model) };
+    let body: Value = serde_json::from_slice(&crate::responses::encode(&request, &config, &facts).unwrap()).unwrap();
+    body["input"].clone()
+}
+
+#[test]
+fn what_the_model_made_goes_back_as_it_came_whatever_its_name_is() {
+    let text = |text: &str| json!({"type": "output_text", "annotations": [], "logprobs": [], "text": text});
+    let mut output = vec![
+        json!({"id": "rs", "type": "reasoning", "summary": [], "encrypted_content": "sealed"}),
+        json!({"id": "msg", "type": "message", "status": "completed", "content": [text("I look.")], "phase": "commentary", "role": "assistant"}),
+        json!({"type": "message", "id": "two", "role": "assistant", "content": [text("a"), {"type": "refusal", "refusal": "b"}]}),
+        json!({"id": "fc", "type": "function_call", "status": "completed", "arguments": "{\"a\": 1}", "call_id": "c", "name": "f"}),
+        json!({"id": "ctc", "type": "custom_tool_call", "status": "completed", "call_id": "d", "input": "text", "name": "p", "later": [1]}),
+    ];
+    let outputs = |sent: Value| -> Vec<Value> {
+        let sent = sent.as_array().unwrap().clone();
+        sent.into_iter().filter(|item| !item["type"].as_str().unwrap().ends_with("_output")).collect()
+    };
+    for model in ["gpt-6", "gpt-4o", "my-deployment"] {
+        assert_eq!(json!(outputs(sent_back(&output, model))).to_string(), json!(output).to_string(), "{model}");
+    }
+    // Reasoning that cannot be read again takes the ids of what stands with it along, and nothing else.
+    output[0] = json!({"id": "rs", "type": "reasoning", "summary": []});
+    let bare = outputs(sent_back(&output[..2], "gpt-6"));
+    assert_eq!(bare, [json!({"type": "message", "role": "assistant", "content": "I look.", "phase": "commentary"})]);
+}
+
+#[test]
+fn a_model_that_has_not_ended_its_turn_says_so() {
+    let message = |phase: &str| {
+        json!({"type": "response.output_item.done", "item":
+        {"type": "message", "phase": phase, "content": [{"type": "output_text", "text": "t"}]}})
+    };
+    let goes_on = Some(ModelEvent::Unfinished(Unfinished::GoesOn));
+    for (said, response, expected) in [
+        (vec!["commentary"], json!({}), goes_on.clone()),
+        (vec!["commentary"], json!({"end_turn": true}), None),
+        (vec!["final_answer"], json!({"end_turn": false}), goes_on.clone()),
+        (vec!["commentary", "final_answer"], json!({}), None),
+        (vec!["final_answer"], json!({}), None),
+        (vec![], json!({}), None),
+    ] {
+        let mut events: Vec<Value> = said.iter().copied().map(message).collect();
+        events.push(json!({"type": "response.completed", "response": response}));
+        let (events, _) = decode(&events);
+        let found = events.into_iter().find(|event| matches!(event, ModelEvent::Unfinished(_)));
+        assert_eq!(found, expected, "{said:?} {response}");
+    }
+    let cut =
+        json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}});
+    let (events, end) = decode(&[cut]);
+    assert_eq!((&events[0], end), (&ModelEvent::Unfinished(Unfinished::Cut), Some(End::Completed)));
 }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::history::UsageJson;
 use super::meta::ContextJson;
-use super::record::{List, Path, Text, records};
+use super::record::{List, Optional, Path, Text, records};
 use crate::store::file_record::FileRecord;
-use crate::store::record::{EventRecord, TurnContext};
+use crate::store::record::{EventRecord, Prefix, TurnContext};
 use crate::{ApprovalId, Denial, DenialReason, RememberedApproval, TurnId, TurnStatus, Widening};
 
 records! {
@@ -17,6 +17,14 @@ records! {
     RememberedJson for RememberedApproval,
     FileJson for FileRecord,
     DenialJson for Denial,
+    PrefixJson for Prefix,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Prefix")]
+struct PrefixJson {
+    digest: String,
+    version: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -45,6 +53,12 @@ pub(super) enum EventJson {
         remembered: Vec<RememberedApproval>,
         #[serde(with = "List::<EventJson>")]
         results: Vec<EventRecord>,
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "Optional::<PrefixJson>")]
+        prefix: Option<Prefix>,
+    },
+    Prefix {
+        #[serde(with = "PrefixJson")]
+        prefix: Prefix,
     },
     Changes {
         #[serde(with = "Text")]

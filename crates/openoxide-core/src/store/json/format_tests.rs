@@ -10,7 +10,7 @@ use openoxide_llm::{HistoryItem, Role, Usage};
 use openoxide_sandbox::SandboxMode;
 
 use super::*;
-use crate::store::{FileRecord, Overrides};
+use crate::store::{FileRecord, Overrides, Prefix};
 use crate::{ApprovalPolicy, Denial, DenialReason, RememberedApproval, TurnStatus, Widening};
 
 const THREAD: &str = "01a1fc7a-8d1f-75f7-89b7-18c906dd0c5b";
@@ -115,7 +115,7 @@ fn item(item: HistoryItem) -> RolloutItem {
 fn lines() -> Vec<(RolloutItem, String)> {
     use RolloutItem::{Compacted, EventMsg, SessionMeta, TurnContext};
     let event = |event: EventRecord, payload: String| (EventMsg(event), payload);
-    let said = |role| item(HistoryItem::Message { role, text: "\u{1b}hi \"é\"\n".into() });
+    let said = |role| item(HistoryItem::Message { role, text: "\u{1b}hi \"é\"\n".into(), carried: None });
     let turn_id = TURN.parse().unwrap();
     let remembered = vec![
         RememberedApproval::Command { argv: vec!["ls".into(), "-l".into()], cwd: odd_path(), leaves_sandbox: true },
@@ -207,13 +207,32 @@ fn lines() -> Vec<(RolloutItem, String)> {
                 .to_owned(),
         ),
         (
-            item(HistoryItem::FunctionCall { call_id: "c".into(), name: "f".into(), arguments: "{\"a\":1}".into() }),
+            item(HistoryItem::FunctionCall {
+                call_id: "c".into(),
+                name: "f".into(),
+                arguments: "{\"a\":1}".into(),
+                carried: None,
+            }),
             r#""response_item","payload":{"type":"function_call","call_id":"c","name":"f","arguments":"{\"a\":1}"}"#
                 .to_owned(),
         ),
         (
-            item(HistoryItem::CustomToolCall { call_id: "c".into(), name: "f".into(), input: "i".into() }),
+            item(HistoryItem::CustomToolCall {
+                call_id: "c".into(),
+                name: "f".into(),
+                input: "i".into(),
+                carried: None,
+            }),
             r#""response_item","payload":{"type":"custom_tool_call","call_id":"c","name":"f","input":"i"}"#.to_owned(),
+        ),
+        (
+            item(HistoryItem::Message {
+                role: Role::Assistant,
+                text: "t".into(),
+                carried: Some(Box::new(serde_json::json!({"id": "m", "phase": "commentary", "_provider": "p"}))),
+            }),
+            r#""response_item","payload":{"type":"message","role":"assistant","text":"t","carried":{"id":"m","phase":"commentary","_provider":"p"}}"#
+                .to_owned(),
         ),
         (
             item(HistoryItem::ToolOutput { call_id: "c".into(), custom: true, output: "o".into() }),
@@ -222,7 +241,7 @@ fn lines() -> Vec<(RolloutItem, String)> {
         (
             Compacted(vec![
                 Arc::new(HistoryItem::Note { text: "n".into() }),
-                Arc::new(HistoryItem::Message { role: Role::User, text: "u".into() }),
+                Arc::new(HistoryItem::Message { role: Role::User, text: "u".into(), carried: None }),
             ]),
             r#""compacted","payload":[{"type":"note","text":"n"},{"type":"message","role":"user","text":"u"}]"#
                 .to_owned(),
@@ -270,11 +289,28 @@ fn lines() -> Vec<(RolloutItem, String)> {
                 usage_before: usage(9),
                 remembered: remembered.clone(),
                 results: vec![ended(TurnStatus::Completed, &[])],
+                prefix: None,
             },
             format!(
                 r#"{{"type":"checkpoint","context":{CONTEXT},"usage_before":{{"inputTokens":9,"cachedInputTokens":2,"outputTokens":3,"reasoningOutputTokens":4}},"remembered":[{}],"results":[{ENDED}]}}"#,
                 REMEMBERED.join(",")
             ),
+        ),
+        (
+            EventRecord::Checkpoint {
+                context: context(Some("8:1"), SandboxMode::WorkspaceWrite, ApprovalPolicy::OnRequest),
+                usage_before: usage(9),
+                remembered: Vec::new(),
+                results: Vec::new(),
+                prefix: Some(Prefix { digest: "d".into(), version: "0.1.0".into() }),
+            },
+            format!(
+                r#"{{"type":"checkpoint","context":{CONTEXT},"usage_before":{{"inputTokens":9,"cachedInputTokens":2,"outputTokens":3,"reasoningOutputTokens":4}},"remembered":[],"results":[],"prefix":{{"digest":"d","version":"0.1.0"}}}}"#
+            ),
+        ),
+        (
+            EventRecord::Prefix { prefix: Prefix { digest: "d".into(), version: "0.1.0".into() } },
+            r#"{"type":"prefix","prefix":{"digest":"d","version":"0.1.0"}}"#.to_owned(),
         ),
         (
             EventRecord::Changes { turn_id, files: files() },
@@ -346,7 +382,7 @@ fn lines_of_the_first_format_are_read() {
         ),
         (
             r#"{"type":"message","role":"user","text":"hi"}"#,
-            HistoryItem::Message { role: Role::User, text: "hi".into() },
+            HistoryItem::Message { role: Role::User, text: "hi".into(), carried: None },
         ),
     ] {
         let line = format!(r#"{{"timestamp":"{TIME}","type":"response_item","payload":{payload}}}"#);

@@ -1,6 +1,6 @@
 //! Items of the history, and tokens.
 
-use openoxide_llm::{HistoryItem, Role, Usage};
+use openoxide_llm::{Carried, HistoryItem, Role, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::record::records;
@@ -14,6 +14,8 @@ pub(super) enum HistoryJson {
         #[serde(with = "RoleJson")]
         role: Role,
         text: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        carried: Carried,
     },
     Note {
         text: String,
@@ -30,11 +32,15 @@ pub(super) enum HistoryJson {
         call_id: String,
         name: String,
         arguments: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        carried: Carried,
     },
     CustomToolCall {
         call_id: String,
         name: String,
         input: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        carried: Carried,
     },
     ToolOutput {
         call_id: String,

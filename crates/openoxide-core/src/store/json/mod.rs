@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn notes_of_the_first_format_are_told_by_their_shape_and_later_ones_are_not() {
         let text = "<turn_interrupted>\nwhy\n</turn_interrupted>";
-        let said = HistoryItem::Message { role: Role::User, text: text.to_owned() };
+        let said = HistoryItem::Message { role: Role::User, text: text.to_owned(), carried: None };
         let line = RolloutLine::now(RolloutItem::ResponseItem(Arc::new(said)));
         let written = text_of(&line);
         assert_eq!(read_line(written.as_bytes()).unwrap(), line, "a person may say so");

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use openoxide_llm::HistoryItem;
 
 use super::super::step::{Action, CallIndex, with_status};
-use super::data::{Actions, Phase, Stage, TurnState};
+use super::data::{Actions, Again, Stage, TurnState};
 use crate::rules::approvals::{self, Judged};
 use crate::tools::call::refused_item;
 use crate::tools::{CallOutcome, Prepared};
@@ -249,11 +249,10 @@ impl TurnState {
         if self.calls.iter().any(|slot| slot.stage != Stage::Done) {
             return;
         }
-        let goes_on = std::mem::take(&mut self.is_paused);
-        if self.calls.is_empty() && !goes_on {
-            self.phase = Phase::Ended(TurnStatus::Completed);
-            actions.push(Action::End(TurnStatus::Completed));
+        if self.calls.is_empty() {
+            self.end_or_go_on(actions);
         } else {
+            self.again = Again::default();
             self.next_step(actions);
         }
     }

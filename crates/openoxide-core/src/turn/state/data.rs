@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use openoxide_llm::{HistoryItem, ItemKind, Usage};
+use openoxide_llm::{HistoryItem, ItemKind, Unfinished, Usage};
 
 use super::super::step::{Action, CallIndex};
 use crate::rules::approvals::{Judged, Question, Remembered, Rules};
@@ -105,8 +105,14 @@ pub(crate) struct TurnState {
     pub(super) context_tokens: u64,
     /// Whether this turn's history was shortened because the model refused it.
     pub(super) is_recovering: bool,
-    /// Whether the model wants to be asked again with what it has said.
-    pub(super) is_paused: bool,
+    /// Why the response that was just read does not end the model's turn by itself.
+    pub(super) unfinished: Option<Unfinished>,
+    /// Whether a message of the present response says something.
+    pub(super) has_spoken: bool,
+    /// What the model was asked again for since it last called something.
+    pub(super) again: Again,
+    /// What the history was summed up to; it is not summed up again before it has grown.
+    pub(super) summed_up: SummedUp,
     pub(super) next_item_id: u64,
     /// The message or reasoning under way.
     pub(super) open: Option<(u64, ItemKind)>,
@@ -123,6 +129,29 @@ pub(crate) struct TurnState {
     pub(super) interruption: Option<Interruption>,
     pub(super) usage: Usage,
     pub(super) denials: Vec<Denial>,
+}
+
+/// How often the model was asked again by itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Again {
+    /// Because it goes on.
+    pub(super) goes_on: u32,
+    /// Because it said nothing.
+    pub(super) empty: bool,
+    /// Because its response was cut.
+    pub(super) cut: bool,
+}
+
+/// What a history was summed up to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum SummedUp {
+    /// It was not, as far as is known.
+    #[default]
+    Never,
+    /// Known with the next response.
+    Unknown,
+    /// So many tokens.
+    To(u64),
 }
 
 /// How far a turn may go.
@@ -157,6 +186,7 @@ pub(crate) struct Outcome {
     pub(crate) remembered: Remembered,
     pub(crate) next_item_id: u64,
     pub(crate) context_tokens: u64,
+    pub(crate) summed_up: SummedUp,
 }
 
 pub(super) type Actions = Vec<Action>;
@@ -172,7 +202,10 @@ impl TurnState {
             steps: 0,
             context_tokens,
             is_recovering: false,
-            is_paused: false,
+            unfinished: None,
+            has_spoken: false,
+            again: Again::default(),
+            summed_up: SummedUp::Never,
             next_item_id,
             open: None,
             held: Vec::new(),
@@ -185,6 +218,12 @@ impl TurnState {
             usage: Usage::default(),
             denials: Vec::new(),
         }
+    }
+
+    /// The same turn on a history that was summed up before.
+    pub(crate) fn after(mut self, summed_up: SummedUp) -> Self {
+        self.summed_up = summed_up;
+        self
     }
 
     /// A call of the present response.
@@ -209,6 +248,7 @@ impl TurnState {
             remembered: self.rules.remembered,
             next_item_id: self.next_item_id,
             context_tokens: self.context_tokens,
+            summed_up: self.summed_up,
         }
     }
 

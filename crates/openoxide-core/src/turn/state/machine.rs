@@ -6,7 +6,7 @@ use openoxide_llm::{HistoryItem, ItemKind, ModelEvent, Role};
 
 use super::super::compact::Summary;
 use super::super::step::{Action, Input};
-use super::data::{Actions, Budget, Phase, Slot, Stage, TurnState};
+use super::data::{Actions, Budget, Phase, Slot, Stage, SummedUp, TurnState};
 use crate::tools::ToolCall;
 use crate::{Event, TurnItem, TurnItemKind, TurnStatus};
 
@@ -89,10 +89,14 @@ impl TurnState {
                 let message = format!("the answer broke off after {shown_bytes} bytes and starts again");
                 actions.push(Action::Emit(Event::Warning { turn_id: self.turn_id, message }));
             }
-            ModelEvent::Paused => self.is_paused = true,
+            ModelEvent::Unbound => actions.push(Action::Unbind),
+            ModelEvent::Unfinished(unfinished) => self.unfinished = Some(unfinished),
             ModelEvent::Completed { usage } => {
                 self.usage += usage;
                 self.context_tokens = usage.input_tokens + usage.output_tokens;
+                if self.summed_up == SummedUp::Unknown {
+                    self.summed_up = SummedUp::To(self.context_tokens);
+                }
                 self.open = None;
                 self.held.clear();
                 actions.push(Action::DropModel);
@@ -127,16 +131,17 @@ impl TurnState {
 
     fn handle_item(&mut self, item: HistoryItem, actions: &mut Actions) {
         match item {
-            HistoryItem::Message { role: Role::Assistant, mut text } => {
+            HistoryItem::Message { role: Role::Assistant, mut text, carried } => {
                 // It stays as long as the thread does.
                 text.shrink_to_fit();
                 let id = self.close_item(ItemKind::Message, actions);
                 self.release_held(actions);
                 if !text.trim().is_empty() {
+                    self.has_spoken = true;
                     self.content.clone_from(&text);
                 }
                 let shown = TurnItem { id, kind: TurnItemKind::Message { text: text.clone() } };
-                actions.push(Action::Append(HistoryItem::Message { role: Role::Assistant, text }));
+                actions.push(Action::Append(HistoryItem::Message { role: Role::Assistant, text, carried }));
                 self.emit_completed(Arc::new(shown), actions);
             }
             HistoryItem::Reasoning { summary, raw } => {
@@ -144,19 +149,19 @@ impl TurnState {
                 let shown = TurnItem { id, kind: TurnItemKind::Reasoning { text: summary.clone() } };
                 self.held.push((HistoryItem::Reasoning { summary, raw }, Arc::new(shown)));
             }
-            HistoryItem::FunctionCall { call_id, name, arguments } => {
+            HistoryItem::FunctionCall { call_id, name, arguments, carried } => {
                 self.release_held(actions);
                 let call =
                     ToolCall { call_id: call_id.clone(), name: name.clone(), input: arguments.clone(), custom: false };
                 self.calls.push(Slot::new(call));
-                actions.push(Action::Append(HistoryItem::FunctionCall { call_id, name, arguments }));
+                actions.push(Action::Append(HistoryItem::FunctionCall { call_id, name, arguments, carried }));
             }
-            HistoryItem::CustomToolCall { call_id, name, input } => {
+            HistoryItem::CustomToolCall { call_id, name, input, carried } => {
                 self.release_held(actions);
                 let call =
                     ToolCall { call_id: call_id.clone(), name: name.clone(), input: input.clone(), custom: true };
                 self.calls.push(Slot::new(call));
-                actions.push(Action::Append(HistoryItem::CustomToolCall { call_id, name, input }));
+                actions.push(Action::Append(HistoryItem::CustomToolCall { call_id, name, input, carried }));
             }
             // A model writes nothing else.
             HistoryItem::Message { .. }
@@ -187,11 +192,12 @@ impl TurnState {
 
     pub(super) fn next_step(&mut self, actions: &mut Actions) {
         self.calls.clear();
+        (self.unfinished, self.has_spoken) = (None, false);
         actions.extend(self.images.drain(..).map(Action::Append));
         let Budget { max_steps, max_tokens, compact_at } = self.budget;
         let spent = self.usage.input_tokens + self.usage.output_tokens;
         let used_up = match max_tokens {
-            _ if self.steps == max_steps => Some(format!("all of its {max_steps} model requests (max_steps)")),
+            _ if self.steps >= max_steps => Some(format!("all of its {max_steps} model requests (max_steps)")),
             Some(most) if spent >= most => Some(format!("{spent} of its {most} tokens (max_turn_tokens)")),
             _ => None,
         };
@@ -200,7 +206,7 @@ impl TurnState {
             self.exhaust(&what);
             return self.stop(TurnStatus::Failed, actions);
         }
-        if compact_at.is_some_and(|at| self.context_tokens >= at) {
+        if compact_at.is_some_and(|at| self.has_outgrown(at)) {
             let message = format!("the conversation has {} tokens", self.context_tokens);
             return self.summarise(&message, actions);
         }
@@ -225,7 +231,19 @@ impl TurnState {
         self.failure = Some(message);
     }
 
+    /// Whether the history is longer than it may be and has grown since it was summed up, by a quarter of that length. What stays
+    /// long although it was summed up would be summed up before every request otherwise.
+    fn has_outgrown(&self, at: u64) -> bool {
+        let least = match self.summed_up {
+            SummedUp::To(tokens) => at.max(tokens.saturating_add(at / 4)),
+            SummedUp::Never | SummedUp::Unknown => at,
+        };
+        self.context_tokens >= least
+    }
+
     fn summarise(&mut self, why: &str, actions: &mut Actions) {
+        // It is a request like any other.
+        self.steps += 1;
         self.phase = Phase::Compacting;
         let message = format!("{why}, so it is summed up first");
         actions.push(Action::Emit(Event::Warning { turn_id: self.turn_id, message }));
@@ -239,6 +257,7 @@ impl TurnState {
             Ok(Summary { text, usage }) => {
                 self.usage += usage;
                 self.failure = None;
+                self.summed_up = SummedUp::Unknown;
                 actions.push(Action::Compact(text));
                 actions.push(Action::Emit(Event::Usage { turn_id: self.turn_id, usage: self.usage }));
             }
@@ -271,5 +290,5 @@ impl TurnState {
 }
 
 fn user_message(text: String) -> Action {
-    Action::Append(HistoryItem::Message { role: Role::User, text })
+    Action::Append(HistoryItem::Message { role: Role::User, text, carried: None })
 }

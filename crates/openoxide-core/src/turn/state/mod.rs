@@ -6,6 +6,7 @@
 
 mod calls;
 mod data;
+mod goes_on;
 mod machine;
 
-pub(crate) use self::data::{Budget, Outcome, TurnState};
+pub(crate) use self::data::{Budget, Outcome, SummedUp, TurnState};
