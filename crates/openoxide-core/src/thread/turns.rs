@@ -92,9 +92,12 @@ async fn note_changes(thread: &Arc<Thread>, diff: &Mutex<TurnDiff>) {
         let mut diff = lock(diff);
         (diff.take_before(), diff.take_obeyed())
     };
+    let has_looked = before.is_some() || obeyed.is_some();
     let (before, touched) = before.map_or((None, 0), |(before, touched)| (Some(before), touched));
     let look = move || (before.and_then(Before::changes), obeyed.map(Obeyed::others));
-    let (changes, others) = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+    // A turn without a command ends at once.
+    let (changes, others) =
+        if has_looked { tokio::task::spawn_blocking(look).await.unwrap_or_default() } else { (None, None) };
     let is_recorded = changes.is_some();
     if let Some(changes) = changes {
         for repository in &changes.repositories {
