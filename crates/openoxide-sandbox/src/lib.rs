@@ -57,7 +57,7 @@ pub use confinement::{Confinement, WritableRoot};
 pub use descriptors::{OUT_OF_DESCRIPTORS, is_out_of_descriptors, raise_descriptor_limit};
 pub use env_policy::{EnvPolicy, Inherit};
 pub use error::{ErrorKind, SandboxError};
-pub use files::{Entry, EntryKind, FileView, Links, OpenError, Opened, OpenedDirectory, OpenedFile};
+pub use files::{Entry, EntryKind, FileView, Links, OpenError, Opened, OpenedDirectory, OpenedFile, ViewDescription};
 pub use hidden::names_credentials;
 pub use launcher::Launcher;
 pub use ledger::run_directory;

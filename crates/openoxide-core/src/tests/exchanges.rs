@@ -169,8 +169,8 @@ async fn reading_tools_give_nothing_away_in_full_access() {
     reading_tools_give_nothing_away(SandboxMode::DangerFullAccess).await;
 }
 
-#[test]
-fn project_documents_and_the_record_of_changes_give_nothing_away() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn project_documents_and_the_record_of_changes_give_nothing_away() {
     let house = House::new(SandboxMode::WorkspaceWrite);
     let _exchange = house.exchange();
     let core = &house.thread.core;
@@ -179,7 +179,11 @@ fn project_documents_and_the_record_of_changes_give_nothing_away() {
         let shell = core.shell;
         let (items, _) = context::due(ContextDue::Everything, &core.config, shell, house.thread.config(), &view());
         assert!(!format!("{items:?}").contains(SECRET), "AGENTS.md in round {round}");
-        let changes = Before::look(view()).and_then(Before::changes);
+        let (place, seen) = (house.thread.read_place(), view());
+        let changes = match Before::look(&place, move || Ok(seen)).await {
+            Some(before) => before.changes(&place).await,
+            None => None,
+        };
         assert!(!format!("{changes:?}").contains(SECRET), "the record of changes in round {round}");
     }
 }

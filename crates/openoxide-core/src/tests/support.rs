@@ -16,11 +16,12 @@ use openoxide_sandbox::{
 };
 use tokio::sync::Notify;
 
+use crate::tools::reads::Helpers;
 use crate::tools::runner::{CommandRunner, Running};
 use crate::turn::TurnHost as _;
 use crate::{
     ApprovalPolicy, ApprovalRequest, Attachment, Config, Event, EventReceiver, Op, Submitted, Thread, ThreadConfig,
-    ThreadManager, TurnId, TurnResult,
+    ThreadId, ThreadManager, TurnId, TurnResult,
 };
 
 /// One response of the scripted model.
@@ -143,9 +144,15 @@ pub(super) struct Pretend {
     pub(super) spawned: Arc<Notify>,
     /// No mode can be enforced.
     pub(super) refuses: AtomicBool,
+    /// Reads are done by these, but for threads of full access.
+    pub(super) helpers: Mutex<Option<Arc<dyn Helpers>>>,
 }
 
 impl CommandRunner for Pretend {
+    fn read_helpers(&self, _: ThreadId, policy: SandboxPolicy) -> Option<Arc<dyn Helpers>> {
+        if policy.mode == SandboxMode::DangerFullAccess { None } else { self.helpers.lock().unwrap().clone() }
+    }
+
     fn probe(&self, _: &SandboxPolicy) -> Result<(), String> {
         match self.refuses.load(Ordering::SeqCst) {
             true => Err("nothing here can hold it".to_owned()),

@@ -13,6 +13,7 @@ use crate::api::Owner;
 use crate::mutex::lock;
 use crate::store::{RolloutItem, ThreadStore};
 use crate::tools::commands::Commands;
+use crate::tools::reads::ReadPlace;
 use crate::tools::runner::CommandRunner;
 use crate::tools::{Reader, Shell, ToolHost};
 use crate::{Config, CoreError, Event, Shares, ThreadConfig, ThreadId};
@@ -44,6 +45,11 @@ impl ToolHost for Thread {
 
     fn reads(&self) -> &Arc<Shares<Owner>> {
         &self.core.reads
+    }
+
+    fn read_place(&self) -> ReadPlace {
+        let helpers = self.core.runner.read_helpers(self.id(), self.sandbox_policy());
+        ReadPlace { reads: Arc::clone(&self.core.reads), owner: self.config().owner.clone(), helpers }
     }
 
     fn emit(&self, event: Event) {

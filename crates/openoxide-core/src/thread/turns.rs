@@ -86,7 +86,7 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
 /// Notes what the turn's commands have changed on disk.
 async fn note_changes(thread: &Arc<Thread>, diff: &Mutex<TurnDiff>) {
     let Some((before, touched)) = lock(diff).take_before() else { return };
-    if let Ok(Some(changes)) = tokio::task::spawn_blocking(move || before.changes()).await {
+    if let Some(changes) = before.changes(&thread.read_place()).await {
         let root = &thread.config().cwd;
         for repository in &changes.repositories {
             thread.warn_in_result(format!(

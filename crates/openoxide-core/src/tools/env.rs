@@ -16,6 +16,7 @@ use super::files::FileView;
 use super::host::{Reader, ToolHost};
 use super::output::{self, StopFlag};
 use super::pictures::PictureRoom;
+use super::reads::ReadWork;
 use super::runner::Running;
 use super::turn_diff::TurnDiff;
 use crate::mutex::lock;
@@ -151,12 +152,20 @@ impl ToolEnv {
         Arc::clone(&self.starts).lock_owned().await
     }
 
+    /// Does a read of a tool of this name. The read says in a sentence what is wrong.
+    pub(super) async fn read<W: ReadWork>(&self, name: &str, reader: Reader, work: W) -> Result<W::Found, String> {
+        let files = self.files();
+        let done = self.host.read_place().read(move || files.view(reader), work).await;
+        done.unwrap_or_else(|none| Err(none.sentence(name)))
+    }
+
     /// Notes what the thread's directory holds, before the turn's first command that may write runs.
     pub(super) async fn look_before(&self) {
         let looked = Arc::clone(&lock(&self.diff).looked);
         let look = || async {
-            let look = |files: &Files, _: &StopFlag| Before::look(files.view(Reader::Server).ok()?);
-            if let Ok(Some(before)) = self.blocking(look).await {
+            let files = self.files();
+            let before = Before::look(&self.host.read_place(), move || files.view(Reader::Server)).await;
+            if let Some(before) = before {
                 lock(&self.diff).set_before(before);
             }
         };

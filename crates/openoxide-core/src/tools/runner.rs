@@ -12,12 +12,17 @@ use openoxide_sandbox::{
     WaitOutcome, is_out_of_descriptors,
 };
 
-use crate::Ceiling;
+use super::reads::Helpers;
+use crate::{Ceiling, ThreadId};
 
 /// Starts commands.
 pub(crate) trait CommandRunner: Send + Sync {
     /// Starts a command, or says in a sentence why it could not be started.
     fn spawn(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Arc<dyn Running>, String>>;
+
+    /// Starts processes that read in the box that a thread's commands have by this policy. None where they have no box, or
+    /// none that lasts; reads are done in the server then.
+    fn read_helpers(&self, thread: ThreadId, policy: SandboxPolicy) -> Option<Arc<dyn Helpers>>;
 
     /// Whether the policy can be enforced here, or in a sentence why not. Blocks for a few milliseconds.
     fn probe(&self, policy: &SandboxPolicy) -> Result<(), String>;
@@ -49,6 +54,10 @@ pub(crate) struct UnderCeiling {
 }
 
 impl CommandRunner for UnderCeiling {
+    fn read_helpers(&self, thread: ThreadId, policy: SandboxPolicy) -> Option<Arc<dyn Helpers>> {
+        self.runner.read_helpers(thread, policy)
+    }
+
     fn probe(&self, policy: &SandboxPolicy) -> Result<(), String> {
         self.runner.probe(policy)
     }
@@ -67,6 +76,10 @@ fn why(error: &SandboxError) -> String {
 }
 
 impl CommandRunner for Launcher {
+    fn read_helpers(&self, _: ThreadId, _: SandboxPolicy) -> Option<Arc<dyn Helpers>> {
+        None
+    }
+
     fn probe(&self, policy: &SandboxPolicy) -> Result<(), String> {
         Launcher::probe(self, policy).map(drop).map_err(|error| why(&error))
     }
