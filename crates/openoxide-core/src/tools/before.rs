@@ -115,12 +115,12 @@ mod tests {
     use openoxide_sandbox::Workspace;
 
     use super::super::look::MAX_FILES;
-    use super::super::reads::tests::in_server;
+    use super::super::reads::tests::{both, in_server, root};
     use super::*;
 
-    async fn look(root: &Path, hidden: Vec<PathBuf>) -> Option<Before> {
+    async fn look(place: &ReadPlace, root: &Path, hidden: Vec<PathBuf>) -> Option<Before> {
         let view = FileView::new(Arc::new(Workspace::resolve(root).unwrap()), hidden);
-        Before::look(&in_server(), move || Ok(view)).await
+        Before::look(place, move || Ok(view)).await
     }
 
     fn known(old: Option<&str>, new: Option<&str>) -> Content {
@@ -129,71 +129,112 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_written_made_and_removed_is_told_and_what_is_ignored_is_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap();
-        let write = |name: &str, text: &[u8]| {
-            fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
-            fs::write(root.join(name), text).unwrap();
-        };
-        write(".gitignore", b"target\n*.key\n");
-        write("a.key", b"old\n");
-        write("b.key", b"old\n");
-        for name in ["same", "touched", "changed", "removed", "secret/key", "target/x", ".git/config", ".dot"] {
-            write(name, b"old\n");
+        for (_, place) in both() {
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path().canonicalize().unwrap();
+            let write = |name: &str, text: &[u8]| {
+                fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+                fs::write(root.join(name), text).unwrap();
+            };
+            write(".gitignore", b"target\n*.key\n");
+            write("a.key", b"old\n");
+            write("b.key", b"old\n");
+            for name in ["same", "touched", "changed", "removed", "secret/key", "target/x", ".git/config", ".dot"] {
+                write(name, b"old\n");
+            }
+            write("binary", b"\0\x01");
+            let before = look(&place, &root, vec![root.join("secret")]).await.unwrap();
+            for name in ["touched", "secret/key"] {
+                write(name, b"old\n");
+            }
+            for name in ["changed", "deep/made", "target/x", ".git/config", ".dot"] {
+                write(name, b"new\n");
+            }
+            write("binary", b"\0\x02");
+            fs::remove_file(root.join("removed")).unwrap();
+            fs::remove_file(root.join("a.key")).unwrap();
+            write("b.key", b"new\n");
+            let changes = before.changes(&place).await.unwrap().files;
+            let shown: Vec<_> = changes
+                .iter()
+                .map(|change| (change.path.strip_prefix(&root).unwrap().to_str().unwrap(), &change.content))
+                .collect();
+            assert_eq!(
+                shown,
+                [
+                    (".dot", &known(Some("old\n"), Some("new\n"))),
+                    ("a.key", &Content::Opaque),
+                    ("binary", &Content::Opaque),
+                    ("changed", &known(Some("old\n"), Some("new\n"))),
+                    ("deep/made", &known(None, Some("new\n"))),
+                    ("removed", &known(Some("old\n"), None)),
+                ]
+            );
         }
-        write("binary", b"\0\x01");
-        let before = look(&root, vec![root.join("secret")]).await.unwrap();
-        for name in ["touched", "secret/key"] {
-            write(name, b"old\n");
-        }
-        for name in ["changed", "deep/made", "target/x", ".git/config", ".dot"] {
-            write(name, b"new\n");
-        }
-        write("binary", b"\0\x02");
-        fs::remove_file(root.join("removed")).unwrap();
-        fs::remove_file(root.join("a.key")).unwrap();
-        write("b.key", b"new\n");
-        let changes = before.changes(&in_server()).await.unwrap().files;
-        let shown: Vec<_> = changes
-            .iter()
-            .map(|change| (change.path.strip_prefix(&root).unwrap().to_str().unwrap(), &change.content))
-            .collect();
-        assert_eq!(
-            shown,
-            [
-                (".dot", &known(Some("old\n"), Some("new\n"))),
-                ("a.key", &Content::Opaque),
-                ("binary", &Content::Opaque),
-                ("changed", &known(Some("old\n"), Some("new\n"))),
-                ("deep/made", &known(None, Some("new\n"))),
-                ("removed", &known(Some("old\n"), None)),
-            ]
-        );
     }
 
     #[tokio::test]
     async fn a_directory_that_is_too_large_is_not_looked_at() {
-        let dir = tempfile::tempdir().unwrap();
-        for number in 0..=MAX_FILES {
-            fs::write(dir.path().join(number.to_string()), "").unwrap();
+        for (_, place) in both() {
+            let dir = tempfile::tempdir().unwrap();
+            for number in 0..=MAX_FILES {
+                fs::write(dir.path().join(number.to_string()), "").unwrap();
+            }
+            assert!(look(&place, dir.path(), Vec::new()).await.is_none());
         }
-        assert!(look(dir.path(), Vec::new()).await.is_none());
     }
 
     #[tokio::test]
     async fn a_bare_repository_that_was_made_is_told() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap();
-        let bare = |name: &str| {
-            fs::create_dir_all(root.join(name).join("objects")).unwrap();
-            fs::create_dir_all(root.join(name).join("refs")).unwrap();
-            fs::write(root.join(name).join("HEAD"), "ref: refs/heads/main\n").unwrap();
-        };
-        bare("there-before");
-        fs::write(root.join("HEAD"), "no repository").unwrap();
-        let before = look(&root, Vec::new()).await.unwrap();
-        bare("deep/made");
-        fs::write(root.join("deep/HEAD"), "no repository").unwrap();
-        assert_eq!(before.changes(&in_server()).await.unwrap().repositories, [root.join("deep/made")]);
+        for (_, place) in both() {
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path().canonicalize().unwrap();
+            let bare = |name: &str| {
+                fs::create_dir_all(root.join(name).join("objects")).unwrap();
+                fs::create_dir_all(root.join(name).join("refs")).unwrap();
+                fs::write(root.join(name).join("HEAD"), "ref: refs/heads/main\n").unwrap();
+            };
+            bare("there-before");
+            fs::write(root.join("HEAD"), "no repository").unwrap();
+            let before = look(&place, &root, Vec::new()).await.unwrap();
+            bare("deep/made");
+            fs::write(root.join("deep/HEAD"), "no repository").unwrap();
+            assert_eq!(before.changes(&place).await.unwrap().repositories, [root.join("deep/made")]);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_commands_may_not_write_is_only_named_where_a_process_of_their_box_tells_it() {
+        for (name, place) in both() {
+            let (_dir, root) = root();
+            fs::create_dir_all(root.join("deep/.Codex")).unwrap();
+            let paths = ["deep/.Codex/removed", "deep/.Codex/written", "plain"];
+            paths.iter().for_each(|path| fs::write(root.join(path), "old\n").unwrap());
+            let before = look(&place, &root, Vec::new()).await.unwrap();
+            fs::remove_file(root.join(paths[0])).unwrap();
+            paths[1..].iter().for_each(|path| fs::write(root.join(path), "new\n").unwrap());
+            let changed = before.changes(&place).await.unwrap().files;
+            let content = |known| if place.is_server() { known } else { Content::Unproven };
+            let expected = [
+                content(known(Some("old\n"), None)),
+                content(known(Some("old\n"), Some("new\n"))),
+                known(Some("old\n"), Some("new\n")),
+            ];
+            assert_eq!(changed.iter().map(|file| &file.content).collect::<Vec<_>>(), expected.each_ref(), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_workspace_that_is_moved_by_a_command_has_its_changes_told_in_the_server() {
+        let (_dir, root) = root();
+        let work = root.join("work");
+        fs::create_dir(&work).unwrap();
+        fs::write(work.join("a"), "old\n").unwrap();
+        let before = look(&in_server(), &work, Vec::new()).await.unwrap();
+        fs::write(work.join("a"), "new\n").unwrap();
+        fs::rename(&work, root.join("moved")).unwrap();
+        let changed = before.changes(&in_server()).await.unwrap().files;
+        assert_eq!(changed.len(), 1);
+        assert_eq!((&changed[0].path, &changed[0].content), (&work.join("a"), &known(Some("old\n"), Some("new\n"))));
     }
 }

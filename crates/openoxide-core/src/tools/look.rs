@@ -288,3 +288,47 @@ fn stamp(stat: &Stat) -> Stamp {
 fn mode(stat: &Stat) -> u32 {
     stat.st_mode as u32 & 0o7777
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp() -> Stamp {
+        Stamp { device: 1, inode: 2, size: 3, modified: (4, 5), changed: (6, 7), mode: 8 }
+    }
+
+    fn seen(path: &str) -> Seen {
+        Seen { path: path.into(), stamp: stamp(), text: Some("text".into()), mode: 0o644, is_ignored: false }
+    }
+
+    /// What a directory never holds as it is looked at.
+    const ODD: [&str; 7] = ["", "/etc/passwd", "../x", "a/../../x", ".git/config", "a/.GIT/hooks/x", "."];
+
+    #[test]
+    fn files_in_odd_places_were_never_looked_at() {
+        let told = |seen| Some(List(vec![self::seen("a"), seen]));
+        assert!(Look {}.accepts(&told(seen("deep/b.c"))) && Look {}.accepts(&None));
+        for path in ODD {
+            assert!(!Look {}.accepts(&told(seen(path))), "{path:?}");
+        }
+        assert!(!Look {}.accepts(&told(Seen { mode: 0o10_644, ..seen("b") })));
+    }
+
+    #[test]
+    fn differences_are_of_files_that_were_asked_for_or_are_in_plain_places() {
+        let again = LookAgain { known: List(vec![Known::of(&seen("a")), Known::of(&seen("b"))]) };
+        let different = |path: &str, known| Different { path: path.into(), known, text: None };
+        let told = |different: Vec<Different>, gone: Vec<u32>, repositories: &[&str]| {
+            let repositories = List(repositories.iter().map(PathBuf::from).collect());
+            again.accepts(&Some(Differences { different: List(different), gone: List(gone), repositories }))
+        };
+        assert!(told(vec![different("a", Some(0)), different("new", None)], vec![1], &["", "bare"]));
+        assert!(!told(vec![different("b", Some(0))], vec![], &[]), "another file under the number of one");
+        assert!(!told(vec![different("a", Some(2))], vec![], &[]));
+        assert!(!told(vec![], vec![2], &[]));
+        for path in ODD {
+            assert!(!told(vec![different(path, None)], vec![], &[]), "{path:?}");
+        }
+        assert!(!told(vec![], vec![], &["../bare"]) && !told(vec![], vec![], &["/bare"]));
+    }
+}
