@@ -69,7 +69,7 @@ mod tests {
         let workspace = Arc::new(Workspace::resolve(&root.join("up/work")).unwrap());
         let view = FileView::new(workspace, vec![root.join("up/secret")])
             .with_parents_beneath(Some(vec![root.join("up")]))
-            .with_private_tmp(Some(root.join("tmp")), &[]);
+            .with_private_tmp(Some(root.join("tmp")), std::slice::from_ref(&root));
         let described = view.describe();
         let again = described.clone().open().unwrap();
         assert_eq!(again.describe(), described);
