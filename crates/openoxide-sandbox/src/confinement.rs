@@ -85,7 +85,7 @@ impl Confinement {
         confinement.hidden = host_paths.hidden();
         check_against(&confinement.hidden, &policy.workspace)?;
         if let (SandboxMode::WorkspaceWrite, Some(workspace)) = (policy.mode, workspace) {
-            confinement.network = policy.workspace_write.network_access;
+            confinement.network = policy.reaches_network();
             confinement.ledgers = host_paths.state.as_ref().map(|state| state.join("run"));
             // Made before a command could make it, where it lies in a directory that is written.
             if let Some(state) = host_paths.state.as_ref().filter(|state| !state.exists()) {
@@ -105,7 +105,7 @@ impl Confinement {
     ) -> Result<(), SandboxError> {
         let options = &policy.workspace_write;
         let mut roots = vec![(workspace, true)];
-        for path in &options.writable_roots {
+        for path in options.writable_roots.iter().chain(&policy.widening.writable_roots) {
             check_against(&self.hidden, path)?;
             roots.push((pins.open(path).map_err(of_root)?, true));
         }

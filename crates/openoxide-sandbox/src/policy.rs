@@ -49,6 +49,18 @@ pub struct SandboxPolicy {
     pub temporary: Option<PathBuf>,
     /// What `workspace-write` allows beside them.
     pub workspace_write: WorkspaceWrite,
+    /// What one command is allowed beyond the policy of its thread.
+    pub widening: Widening,
+}
+
+/// What one command in `workspace-write` is allowed beyond the policy of its thread. It is no other policy: the command runs beside
+/// the thread's other ones and reaches them, but for what follows from it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Widening {
+    /// More directories to write in, absolute.
+    pub writable_roots: Vec<PathBuf>,
+    /// Whether it is in the machine's network; then it is not in the thread's, and does not reach servers there.
+    pub network: bool,
 }
 
 /// Places of the user that a policy speaks of. The command line fills it in; nothing here reads the environment.
@@ -74,7 +86,13 @@ impl SandboxPolicy {
     /// A policy for whatever directory the path leads to when it is used.
     #[must_use]
     pub fn new(mode: SandboxMode, workspace: PathBuf, workspace_write: WorkspaceWrite) -> Self {
-        Self { mode, workspace, workspace_id: None, temporary: None, workspace_write }
+        Self { mode, workspace, workspace_id: None, temporary: None, workspace_write, widening: Widening::default() }
+    }
+
+    /// The policy of the thread, without what widens it for one command.
+    #[must_use]
+    pub fn of_thread(&self) -> Self {
+        Self { widening: Widening::default(), ..self.clone() }
     }
 
     /// Whether what runs under it reaches the network of this machine.
@@ -82,7 +100,7 @@ impl SandboxPolicy {
     pub fn reaches_network(&self) -> bool {
         match self.mode {
             SandboxMode::ReadOnly => false,
-            SandboxMode::WorkspaceWrite => self.workspace_write.network_access,
+            SandboxMode::WorkspaceWrite => self.workspace_write.network_access || self.widening.network,
             SandboxMode::DangerFullAccess => true,
         }
     }

@@ -11,7 +11,7 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::launcher::Keeper;
+use crate::launcher::Hold;
 use crate::pump::{Progress, Pump, Shared};
 use crate::{Output, SandboxError, link};
 
@@ -55,7 +55,7 @@ pub struct RunningCommand {
     progress: watch::Receiver<Progress>,
     /// The version whose output was taken.
     seen: AtomicU64,
-    keeper: Keeper,
+    hold: Hold,
 }
 
 impl RunningCommand {
@@ -65,21 +65,26 @@ impl RunningCommand {
         lifeline: OwnedWriteHalf,
         terminal: Option<Arc<AsyncFd<OwnedFd>>>,
         pump: Pump,
-        keeper: Keeper,
+        hold: Hold,
     ) -> Self {
         let (shared, progress) = pump.views();
         tokio::spawn(pump.run());
-        Self { pid, lifeline, terminal, shared, progress, seen: AtomicU64::new(0), keeper }
+        Self { pid, lifeline, terminal, shared, progress, seen: AtomicU64::new(0), hold }
     }
 
     /// Why the command is not written down where the next start would find it, if the server and all supervisors are
     /// killed; none where it is, or need not be.
     #[must_use]
     pub fn unlisted(&self) -> Option<&str> {
-        self.keeper.unlisted.as_deref()
+        match &self.hold {
+            Hold::Supervisor { unlisted, .. } => unlisted.as_deref(),
+            #[cfg(target_os = "linux")]
+            Hold::Keeper(..) => None,
+        }
     }
 
-    /// The process id of the command, which is also its session and its process group.
+    /// The process id of the command, which is also its session and its process group; that of the namespace's first process where
+    /// the command has a namespace of its own, and the number within the namespace where a thread's commands share one.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
@@ -152,6 +157,21 @@ impl RunningCommand {
         Ok(())
     }
 
+    /// Sends SIGINT to the command's process group, as the interrupt key of a terminal does.
+    ///
+    /// # Errors
+    /// Where the command has exited, or nobody hears for it.
+    pub fn interrupt(&self) -> Result<(), SandboxError> {
+        if self.exit_status().is_some() {
+            return Err(SandboxError::Exited);
+        }
+        match self.lifeline.try_write(&[link::INTERRUPT]) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(SandboxError::Exited),
+            Err(source) => Err(SandboxError::Io { what: "interrupting the command", source }),
+        }
+    }
+
     /// How the command exited, once it has and its output up to then can be taken.
     #[must_use]
     pub fn exit_status(&self) -> Option<ExitStatus> {
@@ -174,11 +194,11 @@ impl RunningCommand {
     pub async fn terminate(&self) {
         // One byte always has room. It fails where the supervisor is gone, which is what is asked for.
         let _ = self.lifeline.try_write(&[link::TERMINATE]);
-        self.keeper.supervisor.wake();
+        self.hold.wake();
         let mut progress = self.progress.clone();
         let is_gone = timeout(TERMINATE_LIMIT, progress.wait_for(|progress| progress.is_gone)).await.is_ok();
-        if !is_gone && let Some(entry) = &self.keeper.entry {
-            entry.end().await;
+        if !is_gone && self.hold.can_end() {
+            self.hold.end().await;
             // Of the supervisors, too, nothing is left but an exit to take.
             let _ = timeout(LAST_WORD, progress.wait_for(|progress| progress.is_gone)).await;
         }
@@ -188,6 +208,6 @@ impl RunningCommand {
 impl Drop for RunningCommand {
     fn drop(&mut self) {
         // The lifeline closes now, which only a supervisor notices that is not stopped.
-        self.keeper.supervisor.wake();
+        self.hold.wake();
     }
 }

@@ -99,6 +99,12 @@ pub(super) fn new(kind: &str, at: &str, flags: MountFlags, options: &std::ffi::C
     rustix::mount::mount(kind, at, kind, flags | MountFlags::NOSUID, options)
 }
 
+/// Makes what is mounted at a place, and not what is mounted below it, unwritable.
+pub(super) fn close(at: &str, flags: MountFlags) -> Result<(), Errno> {
+    let flags = flags | MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID;
+    rustix::mount::mount_remount(at, flags, c"")
+}
+
 /// Covers a place with a copy of itself, so that it can be neither renamed nor removed.
 pub(super) fn pin(place: BorrowedFd<'_>) -> Result<(), Errno> {
     attach(&copy(place)?, place)
