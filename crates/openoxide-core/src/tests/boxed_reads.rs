@@ -62,8 +62,10 @@ async fn every_tool_says_the_same_of_every_kind_of_file_whoever_reads() {
         ] {
             *house.bench.runner.helpers.lock().unwrap() = None;
             let by_server = house.call(name, arguments.clone()).await;
+            house.thread.end_readers();
             give(&house.bench, &helpers);
             let by_helper = house.call(name, arguments.clone()).await;
+            house.thread.end_readers();
             assert_eq!(by_helper, by_server, "{name} {arguments} of {kind}");
             assert!(!by_helper.contains("gave nothing"), "{name} {arguments} of {kind}: {by_helper}");
         }
@@ -84,6 +86,8 @@ async fn a_read_that_needs_too_much_memory_ends_its_helper_and_not_the_next_read
     assert!(said.contains("`grep` gave nothing: the process that reads for this thread ended before it"), "{said}");
     let said = house.call("grep", json!({ "pattern": "needle", "path": "short" })).await;
     assert!(said.starts_with("short:1: a needle\n"), "{said}");
+    assert!(!helpers.are_gone(), "one waits for the next read of the turn");
+    house.thread.end_readers();
     assert!(helpers.are_gone());
 }
 
@@ -143,5 +147,22 @@ async fn the_record_of_changes_is_made_by_helpers_too() {
     let result = thread.ended().await;
     let diff = result.diff.as_deref().unwrap_or_default();
     assert!(diff.contains("-old") && diff.contains("+new"), "{result:?}");
-    assert_eq!(helpers.started.load(Ordering::SeqCst), 2, "one look before, one after");
+    assert_eq!(helpers.started.load(Ordering::SeqCst), 1, "one look before and one after, by one helper");
+}
+
+#[tokio::test]
+async fn a_turn_that_ends_leaves_no_helper_and_one_that_was_killed_while_it_waited_is_replaced() {
+    let read = || Say::Calls(vec![("read_file", json!({ "path": "a.txt" }).to_string())]);
+    let bench = Bench::new(vec![read(), read(), Say::Text("done"), read(), Say::Text("done")]);
+    let helpers = Arc::new(Processes::new("serves once"));
+    give(&bench, &helpers);
+    fs::write(bench.cwd().join("a.txt"), "alpha\n").unwrap();
+    let mut thread = bench.thread(ApprovalPolicy::Never);
+    for (prompt, started) in [("go", 2), ("again", 3)] {
+        thread.prompt(prompt);
+        thread.ended().await;
+        assert!(bench.outputs().iter().all(|output| output == "L1: alpha\n"), "{:?}", bench.outputs());
+        assert_eq!(helpers.ids.lock().unwrap().len(), started);
+        assert!(helpers.are_gone());
+    }
 }

@@ -16,7 +16,7 @@ use openoxide_sandbox::{
 };
 use tokio::sync::Notify;
 
-use crate::tools::reads::Helpers;
+use crate::tools::reads::{Helpers, ReadHelper};
 use crate::tools::runner::{CommandRunner, Running};
 use crate::turn::TurnHost as _;
 use crate::{
@@ -144,13 +144,16 @@ pub(super) struct Pretend {
     pub(super) spawned: Arc<Notify>,
     /// No mode can be enforced.
     pub(super) refuses: AtomicBool,
-    /// Reads are done by these, but for threads of full access.
+    /// Reads are done by these.
     pub(super) helpers: Mutex<Option<Arc<dyn Helpers>>>,
 }
 
 impl CommandRunner for Pretend {
-    fn read_helpers(&self, _: ThreadId, policy: SandboxPolicy) -> Option<Arc<dyn Helpers>> {
-        if policy.mode == SandboxMode::DangerFullAccess { None } else { self.helpers.lock().unwrap().clone() }
+    fn start_reader(&self, _: ThreadId, _: SandboxPolicy) -> BoxFuture<'static, Result<Option<ReadHelper>, String>> {
+        match &*self.helpers.lock().unwrap() {
+            Some(helpers) => helpers.start(),
+            None => futures_util::future::ready(Ok(None)).boxed(),
+        }
     }
 
     fn probe(&self, _: &SandboxPolicy) -> Result<(), String> {

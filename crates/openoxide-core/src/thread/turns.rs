@@ -56,6 +56,7 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
             close_history(&thread, parts.interruption.as_ref(), parts.left_over);
         }
         note_changes(&thread, &diff).await;
+        thread.end_readers();
         let (files_changed, diff, files) = {
             let diff = lock(&diff);
             (diff.files_changed(), diff.unified(), diff.records())
@@ -86,7 +87,7 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
 /// Notes what the turn's commands have changed on disk.
 async fn note_changes(thread: &Arc<Thread>, diff: &Mutex<TurnDiff>) {
     let Some((before, touched)) = lock(diff).take_before() else { return };
-    if let Some(changes) = before.changes(&thread.read_place()).await {
+    if let Some(changes) = before.changes(&Arc::clone(thread).read_place()).await {
         let root = &thread.config().cwd;
         for repository in &changes.repositories {
             thread.warn_in_result(format!(

@@ -19,6 +19,8 @@ use crate::CoreError;
 pub(crate) struct Before {
     view: FileView,
     files: Vec<Seen>,
+    /// Whether that is what a process in the thread's box says.
+    by_helper: bool,
 }
 
 /// A file that is not as it was.
@@ -60,17 +62,20 @@ impl Before {
         // The workspace is held from here to the end of the turn, wherever it is moved meanwhile.
         let view = place.view(view).await.ok()?;
         let looking = view.clone();
-        let List(files) = place.read(move || Ok(looking), Look {}).await.ok()?.ok()??;
+        let told = place.read(move || Ok(looking), Look {}).await.ok()?;
+        let List(files) = told.answer.ok()??;
         let files = files.into_iter().filter(|seen| !view.hides(&view.workspace().path().join(&seen.path))).collect();
-        Some(Self { view, files })
+        Some(Self { view, files, by_helper: told.by_helper })
     }
 
     /// What is different now. None where the directory has become too large, or cannot be looked at.
     pub(crate) async fn changes(self, place: &ReadPlace) -> Option<Changes> {
-        let Self { view, files } = self;
+        let Self { view, files, by_helper } = self;
         let again = LookAgain { known: List(files.iter().map(Known::of).collect()) };
         let looking = view.clone();
-        let found = place.read(move || Ok(looking), again).await.ok()?.ok()??;
+        let told = place.read(move || Ok(looking), again).await.ok()?;
+        let is_own = !by_helper && !told.by_helper;
+        let found = told.answer.ok()??;
         let root = view.workspace().path();
         let mut files: Vec<Option<Seen>> = files.into_iter().map(Some).collect();
         let mut take = |at: u32| files.get_mut(usize::try_from(at).ok()?).and_then(Option::take);
@@ -92,7 +97,7 @@ impl Before {
         }
         changes.sort_by(|a, b| a.0.cmp(&b.0));
         let changed = changes.into_iter().map(|(path, content, mode)| {
-            let content = if place.is_server() || !is_protected(&path) { content } else { Content::Unproven };
+            let content = if is_own || !is_protected(&path) { content } else { Content::Unproven };
             Changed { path: root.join(path), content, mode }
         });
         Some(Changes {
@@ -214,7 +219,7 @@ mod tests {
             fs::remove_file(root.join(paths[0])).unwrap();
             paths[1..].iter().for_each(|path| fs::write(root.join(path), "new\n").unwrap());
             let changed = before.changes(&place).await.unwrap().files;
-            let content = |known| if place.is_server() { known } else { Content::Unproven };
+            let content = |known| if name == "in the server" { known } else { Content::Unproven };
             let expected = [
                 content(known(Some("old\n"), None)),
                 content(known(Some("old\n"), Some("new\n"))),

@@ -155,8 +155,8 @@ impl ToolEnv {
     /// Does a read of a tool of this name. The read says in a sentence what is wrong.
     pub(super) async fn read<W: ReadWork>(&self, name: &str, reader: Reader, work: W) -> Result<W::Found, String> {
         let files = self.files();
-        let done = self.host.read_place().read(move || files.view(reader), work).await;
-        done.unwrap_or_else(|none| Err(none.sentence(name)))
+        let done = Arc::clone(&self.host).read_place().read(move || files.view(reader), work).await;
+        done.map_err(|none| none.sentence(name))?.answer
     }
 
     /// Notes what the thread's directory holds, before the turn's first command that may write runs.
@@ -164,7 +164,7 @@ impl ToolEnv {
         let looked = Arc::clone(&lock(&self.diff).looked);
         let look = || async {
             let files = self.files();
-            let before = Before::look(&self.host.read_place(), move || files.view(Reader::Server)).await;
+            let before = Before::look(&Arc::clone(&self.host).read_place(), move || files.view(Reader::Server)).await;
             if let Some(before) = before {
                 lock(&self.diff).set_before(before);
             }

@@ -48,7 +48,7 @@ pub(crate) trait ToolHost: Send + Sync {
     fn reads(&self) -> &Arc<Shares<Owner>>;
 
     /// Where the reads of the thread are done.
-    fn read_place(&self) -> ReadPlace;
+    fn read_place(self: Arc<Self>) -> ReadPlace;
 
     /// Tells whoever watches.
     fn emit(&self, event: Event);

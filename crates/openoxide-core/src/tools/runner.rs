@@ -7,22 +7,34 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+#[cfg(target_os = "linux")]
+use openoxide_sandbox::ReaderProcess;
 use openoxide_sandbox::{
     CommandSpec, ExitStatus, Launcher, OUT_OF_DESCRIPTORS, Output, RunningCommand, SandboxError, SandboxPolicy,
     WaitOutcome, is_out_of_descriptors,
 };
 
-use super::reads::Helpers;
+#[cfg(target_os = "linux")]
+use super::reads::HelperProcess;
+use super::reads::ReadHelper;
 use crate::{Ceiling, ThreadId};
+
+/// The most memory of a process that reads, the program itself included.
+#[cfg(target_os = "linux")]
+const READ_MEMORY: u64 = 512 << 20;
 
 /// Starts commands.
 pub(crate) trait CommandRunner: Send + Sync {
     /// Starts a command, or says in a sentence why it could not be started.
     fn spawn(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Arc<dyn Running>, String>>;
 
-    /// Starts processes that read in the box that a thread's commands have by this policy. None where they have no box, or
-    /// none that lasts; reads are done in the server then.
-    fn read_helpers(&self, thread: ThreadId, policy: SandboxPolicy) -> Option<Arc<dyn Helpers>>;
+    /// Starts a process that reads in the box that a thread's commands have by this policy, or says in a sentence why it could
+    /// not be started. None where they have no box, or none that lasts.
+    fn start_reader(
+        &self,
+        thread: ThreadId,
+        policy: SandboxPolicy,
+    ) -> BoxFuture<'static, Result<Option<ReadHelper>, String>>;
 
     /// Whether the policy can be enforced here, or in a sentence why not. Blocks for a few milliseconds.
     fn probe(&self, policy: &SandboxPolicy) -> Result<(), String>;
@@ -54,8 +66,12 @@ pub(crate) struct UnderCeiling {
 }
 
 impl CommandRunner for UnderCeiling {
-    fn read_helpers(&self, thread: ThreadId, policy: SandboxPolicy) -> Option<Arc<dyn Helpers>> {
-        self.runner.read_helpers(thread, policy)
+    fn start_reader(
+        &self,
+        thread: ThreadId,
+        policy: SandboxPolicy,
+    ) -> BoxFuture<'static, Result<Option<ReadHelper>, String>> {
+        self.runner.start_reader(thread, policy)
     }
 
     fn probe(&self, policy: &SandboxPolicy) -> Result<(), String> {
@@ -76,8 +92,35 @@ fn why(error: &SandboxError) -> String {
 }
 
 impl CommandRunner for Launcher {
-    fn read_helpers(&self, _: ThreadId, _: SandboxPolicy) -> Option<Arc<dyn Helpers>> {
-        None
+    #[cfg(target_os = "linux")]
+    fn start_reader(
+        &self,
+        thread: ThreadId,
+        policy: SandboxPolicy,
+    ) -> BoxFuture<'static, Result<Option<ReadHelper>, String>> {
+        let launcher = self.clone();
+        let spec = CommandSpec {
+            argv: Vec::new(),
+            cwd: std::path::PathBuf::new(),
+            env: std::collections::BTreeMap::new(),
+            tty: false,
+            policy,
+            output_limit: 0,
+            thread_marker: Some(thread.to_string()),
+        };
+        async move {
+            match Launcher::reader(&launcher, spec, READ_MEMORY).await {
+                Ok(process) => Ok(Some(ReadHelper { process: Box::new(process), has_own_tmp: true })),
+                Err(SandboxError::NoReader) => Ok(None),
+                Err(error) => Err(why(&error)),
+            }
+        }
+        .boxed()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn start_reader(&self, _: ThreadId, _: SandboxPolicy) -> BoxFuture<'static, Result<Option<ReadHelper>, String>> {
+        std::future::ready(Ok(None)).boxed()
     }
 
     fn probe(&self, policy: &SandboxPolicy) -> Result<(), String> {
@@ -98,6 +141,13 @@ impl CommandRunner for Launcher {
             }
         }
         .boxed()
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl HelperProcess for ReaderProcess {
+    fn stream(&mut self) -> &mut tokio::net::UnixStream {
+        self.socket()
     }
 }
 

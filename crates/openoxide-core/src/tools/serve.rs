@@ -4,6 +4,7 @@
 //! The process has one thread, no runtime, and whatever limits its maker gave it. A read that takes more memory than it has
 //! ends it; so does a panic. The server sees the stream end.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ use super::view_image::ViewImage;
 
 /// Reads for the server until it closes its end of the stream. For a process of the thread's box, whose view of the disk is
 /// that of the thread's commands.
-pub fn serve_reads(mut stream: UnixStream) {
+pub fn serve_reads(socket: OwnedFd) {
+    let mut stream = UnixStream::from(socket);
     while let Ok(Some(frame)) = read_frame(&mut stream, MAX_ASK) {
         // What is not understood was not sent by the server that this program is a part of.
         let Some(answer) = decode::<Ask>(&frame).and_then(answer) else { return };

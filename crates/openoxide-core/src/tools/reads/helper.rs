@@ -1,4 +1,5 @@
-//! The server's side of a helper: asks it one thing, and believes nothing that comes back before it was judged.
+//! The server's side of a helper: asks it one thing after the other, and believes nothing that comes back before it was
+//! judged.
 
 use std::io;
 use std::time::Duration;
@@ -20,18 +21,22 @@ const FRAMING: usize = 16;
 
 /// Starts helpers in the box of one thread.
 pub(crate) trait Helpers: Send + Sync {
-    /// Starts one, or says in a sentence why it cannot be started.
-    fn start(&self) -> BoxFuture<'static, Result<ReadHelper, String>>;
+    /// Starts one, or says in a sentence why it cannot be started. None where the thread has no box that one could be in; the
+    /// server reads then.
+    fn start(&self) -> BoxFuture<'static, Result<Option<ReadHelper>, String>>;
 }
 
-/// A process that reads for one call. Dropping it ends it.
+/// A process that reads for one turn. Dropping it ends it.
 pub(crate) struct ReadHelper {
-    /// It serves on the other end.
-    pub(crate) stream: UnixStream,
-    /// Kills it when dropped.
-    pub(crate) _alive: Box<dyn Send + Sync>,
+    pub(crate) process: Box<dyn HelperProcess>,
     /// Whether what the thread's commands see as `/tmp` is `/tmp` for it too.
     pub(crate) has_own_tmp: bool,
+}
+
+/// What holds a helper. Dropping it kills the process.
+pub(crate) trait HelperProcess: Send + Sync {
+    /// It serves on the other end.
+    fn stream(&mut self) -> &mut UnixStream;
 }
 
 /// Why a helper gave nothing.
@@ -57,51 +62,73 @@ pub(crate) enum HelperError {
     AsksTooMuch { bytes: usize },
 }
 
-impl ReadHelper {
-    /// Asks it for one read, for at most so long by its own clock. Whoever drops the future drops the helper.
-    pub(super) async fn ask<W: ReadWork>(
-        mut self,
-        view: &FileView,
-        work: W,
-        limit: Duration,
-    ) -> Result<Result<W::Found, String>, HelperError> {
-        let mut view = view.describe();
-        if self.has_own_tmp {
+/// A read as it is sent, and what may come back.
+pub(super) struct Asking<W> {
+    work: W,
+    view: FileView,
+    limit: Duration,
+}
+
+impl<W: ReadWork> Asking<W> {
+    /// A read through a view, for at most so long by the helper's own clock.
+    pub(super) fn new(view: FileView, work: W, limit: Duration) -> Self {
+        Self { work, view, limit }
+    }
+
+    /// The read itself, for whoever does it without a helper.
+    pub(super) fn into_parts(self) -> (FileView, W) {
+        (self.view, self.work)
+    }
+
+    fn most(&self) -> usize {
+        self.work.max_answer().max(MAX_SENTENCE) + FRAMING
+    }
+
+    fn frame(&self, has_own_tmp: bool) -> Result<Vec<u8>, HelperError> {
+        let mut view = self.view.describe();
+        if has_own_tmp {
             view.private_tmp = None;
         }
-        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        let ask = encode(&Ask { kind: W::KIND.to_wire(), limit_ms, view, work: Bytes(encode(&work)) });
-        let Some(head) = header(ask.len()).filter(|_| ask.len() <= MAX_ASK) else {
-            return Err(HelperError::AsksTooMuch { bytes: ask.len() });
-        };
-        let most = work.max_answer().max(MAX_SENTENCE) + FRAMING;
-        let answer = self.exchange([&head[..], &ask].concat(), most).await?;
+        let limit_ms = u64::try_from(self.limit.as_millis()).unwrap_or(u64::MAX);
+        let ask = encode(&Ask { kind: W::KIND.to_wire(), limit_ms, view, work: Bytes(encode(&self.work)) });
+        match header(ask.len()).filter(|_| ask.len() <= MAX_ASK) {
+            Some(head) => Ok([&head[..], &ask].concat()),
+            None => Err(HelperError::AsksTooMuch { bytes: ask.len() }),
+        }
+    }
+
+    /// Judges what came back.
+    pub(super) async fn judge(self, answer: Vec<u8>) -> Result<Result<W::Found, String>, HelperError> {
+        let is_large = self.most() > LARGE + MAX_SENTENCE + FRAMING;
         let judge = move || {
-            // Ended before its answer is looked at: it has nothing more to say.
-            drop(self);
             let answer: Result<W::Found, String> = decode(&answer).ok_or(HelperError::Nonsense)?;
             match &answer {
-                Ok(found) if !work.accepts(found) => Err(HelperError::Nonsense),
+                Ok(found) if !self.work.accepts(found) => Err(HelperError::Nonsense),
                 Err(sentence) if sentence.len() > MAX_SENTENCE => Err(HelperError::Nonsense),
                 Ok(_) | Err(_) => Ok(answer),
             }
         };
-        if most <= LARGE + MAX_SENTENCE + FRAMING {
+        if !is_large {
             return judge();
         }
         tokio::task::spawn_blocking(judge).await.unwrap_or(Err(HelperError::Nonsense))
     }
+}
 
-    async fn exchange(&mut self, ask: Vec<u8>, most: usize) -> Result<Vec<u8>, HelperError> {
+impl ReadHelper {
+    /// Asks for one read. Where that fails the helper is not to be asked again.
+    pub(super) async fn ask<W: ReadWork>(&mut self, asking: &Asking<W>) -> Result<Vec<u8>, HelperError> {
+        let (ask, most) = (asking.frame(self.has_own_tmp)?, asking.most());
+        let stream = self.process.stream();
         // What it cannot be sent because it is gone, or does not listen, shows in what it answers: nothing.
         let gone = |_: io::Error| HelperError::Ended;
-        self.stream.write_all(&ask).await.map_err(gone)?;
+        stream.write_all(&ask).await.map_err(gone)?;
         let mut head = [0; 4];
-        self.stream.read_exact(&mut head).await.map_err(gone)?;
+        stream.read_exact(&mut head).await.map_err(gone)?;
         let length = length(head, most).map_err(|bytes| HelperError::TooMuch { bytes, most })?;
         let mut answer = Vec::new();
         // Grows with what comes, not with what is promised.
-        let read = (&mut self.stream).take(length as u64).read_to_end(&mut answer).await.map_err(gone)?;
+        let read = stream.take(length as u64).read_to_end(&mut answer).await.map_err(gone)?;
         if read == length { Ok(answer) } else { Err(HelperError::Ended) }
     }
 }

@@ -7,7 +7,8 @@ use tokio::time::timeout;
 
 use super::super::blocking::{GRACE, NoAnswer, READ_LIMIT, blocking};
 use super::super::files::FileView;
-use super::helper::{HelperError, Helpers};
+use super::helper::{Asking, HelperError};
+use super::pool::{ReadPool, Tried};
 use super::work::ReadWork;
 use crate::api::Owner;
 use crate::{CoreError, Shares};
@@ -19,8 +20,15 @@ pub(crate) struct ReadPlace {
     pub(crate) reads: Arc<Shares<Owner>>,
     /// Whose thread it is.
     pub(crate) owner: Owner,
-    /// None where the thread has no box that the server could read in.
-    pub(crate) helpers: Option<Arc<dyn Helpers>>,
+    /// None where the thread has no box.
+    pub(crate) pool: Option<Arc<ReadPool>>,
+}
+
+/// What came of a read, and who says so.
+pub(crate) struct Told<T> {
+    pub(crate) answer: Result<T, String>,
+    /// A process in the thread's box, and not the server itself.
+    pub(crate) by_helper: bool,
 }
 
 /// Why a read gave nothing, not even a sentence of its own.
@@ -46,21 +54,16 @@ impl From<NoAnswer> for NoRead {
 }
 
 impl ReadPlace {
-    /// Whether what comes back was found out by the server itself.
-    pub(crate) fn is_server(&self) -> bool {
-        self.helpers.is_none()
-    }
-
     /// Does a read through a view, which is made where the disk may be waited for. Dropping the future ends it.
     pub(crate) async fn read<W: ReadWork>(
         &self,
         view: impl FnOnce() -> Result<FileView, CoreError> + Send + 'static,
         work: W,
-    ) -> Result<Result<W::Found, String>, NoRead> {
-        match &self.helpers {
+    ) -> Result<Told<W::Found>, NoRead> {
+        match &self.pool {
             None => self.in_server(view, work).await,
-            Some(helpers) => {
-                let in_box = self.in_box(Arc::clone(helpers), view, work);
+            Some(pool) => {
+                let in_box = self.in_box(pool, view, work);
                 timeout(READ_LIMIT + GRACE, in_box).await.unwrap_or(Err(NoRead::Late))
             }
         }
@@ -78,17 +81,18 @@ impl ReadPlace {
         &self,
         view: impl FnOnce() -> Result<FileView, CoreError> + Send + 'static,
         work: W,
-    ) -> Result<Result<W::Found, String>, NoRead> {
+    ) -> Result<Told<W::Found>, NoRead> {
         let done = move |stop: &_| view().map(|view| work.read(&view, stop));
-        blocking(&self.reads, &self.owner, done).await?.map_err(NoRead::NoView)
+        let answer = blocking(&self.reads, &self.owner, done).await?.map_err(NoRead::NoView)?;
+        Ok(Told { answer, by_helper: false })
     }
 
     async fn in_box<W: ReadWork>(
         &self,
-        helpers: Arc<dyn Helpers>,
+        pool: &ReadPool,
         view: impl FnOnce() -> Result<FileView, CoreError> + Send + 'static,
         work: W,
-    ) -> Result<Result<W::Found, String>, NoRead> {
+    ) -> Result<Told<W::Found>, NoRead> {
         // Held by whichever lasts longer: a disk that does not answer keeps the thread that looks at the directory.
         let place = Arc::new(self.reads.wait(&self.owner).await);
         let held = Arc::clone(&place);
@@ -98,11 +102,15 @@ impl ReadPlace {
             view
         };
         let view = tokio::task::spawn_blocking(look).await.map_err(|_| NoRead::Failed)?.map_err(NoRead::NoView)?;
-        let started = helpers.start().await;
-        let helper = started.map_err(|why| NoRead::Helper(HelperError::NotStarted(why)))?;
-        let answer = helper.ask(&view, work, READ_LIMIT).await.map_err(NoRead::Helper);
+        let tried = pool.read(Asking::new(view, work, READ_LIMIT)).await.map_err(NoRead::Helper)?;
         drop(place);
-        answer
+        match tried {
+            Tried::Told(answer) => Ok(Told { answer, by_helper: true }),
+            Tried::NoHelper(asking) => {
+                let (view, work) = asking.into_parts();
+                self.in_server(move || Ok(view), work).await
+            }
+        }
     }
 }
 

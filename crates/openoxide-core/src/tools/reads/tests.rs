@@ -14,9 +14,10 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openoxide_sandbox::Workspace;
 
-use super::helper::ReadHelper;
 use super::wire::{Bytes, Input, Wire, encode, wire_fields};
-use super::{Helpers, MAX_SENTENCE, ReadKind, ReadPlace, ReadWork, read_frame, write_frame};
+use super::{
+    HelperProcess, Helpers, MAX_SENTENCE, ReadHelper, ReadKind, ReadPlace, ReadPool, ReadWork, read_frame, write_frame,
+};
 use crate::tools::files::FileView;
 use crate::tools::output::StopFlag;
 use crate::tools::serve_reads;
@@ -27,12 +28,12 @@ const ROLE: &str = "OPENOXIDE_TEST_OF_READS";
 
 /// The server itself.
 pub(crate) fn in_server() -> ReadPlace {
-    ReadPlace { reads: Shares::new(8, 8, 8), owner: crate::api::Owner::default(), helpers: None }
+    ReadPlace { reads: Shares::new(8, 8, 8), owner: crate::api::Owner::default(), pool: None }
 }
 
 /// A place with these helpers.
 pub(crate) fn by(helpers: Arc<dyn Helpers>) -> ReadPlace {
-    ReadPlace { helpers: Some(helpers), ..in_server() }
+    ReadPlace { pool: Some(Arc::new(ReadPool::new(helpers))), ..in_server() }
 }
 
 /// Both places, with their names.
@@ -49,7 +50,7 @@ pub(crate) struct Threads {
 impl Threads {
     /// Real ones.
     pub(crate) fn serving() -> Self {
-        Self::doing(serve_reads)
+        Self::doing(|stream| serve_reads(stream.into()))
     }
 
     fn doing(act: fn(UnixStream)) -> Self {
@@ -58,12 +59,12 @@ impl Threads {
 }
 
 impl Helpers for Threads {
-    fn start(&self) -> BoxFuture<'static, Result<ReadHelper, String>> {
+    fn start(&self) -> BoxFuture<'static, Result<Option<ReadHelper>, String>> {
         self.started.fetch_add(1, Ordering::SeqCst);
         let (ours, theirs) = UnixStream::pair().unwrap();
         let act = self.act;
         std::thread::spawn(move || act(theirs));
-        std::future::ready(Ok(helper(ours, ()))).boxed()
+        std::future::ready(Ok(Some(helper(ours, ())))).boxed()
     }
 }
 
@@ -88,7 +89,7 @@ impl Processes {
 }
 
 impl Helpers for Processes {
-    fn start(&self) -> BoxFuture<'static, Result<ReadHelper, String>> {
+    fn start(&self) -> BoxFuture<'static, Result<Option<ReadHelper>, String>> {
         let (ours, theirs) = UnixStream::pair().unwrap();
         #[allow(clippy::disallowed_methods, reason = "a test starts itself")]
         let mut command = Command::new(std::env::current_exe().unwrap());
@@ -102,7 +103,7 @@ impl Helpers for Processes {
             .stderr(Stdio::null());
         let child = Killed(command.spawn().unwrap());
         self.ids.lock().unwrap().push(child.0.id());
-        std::future::ready(Ok(helper(ours, child))).boxed()
+        std::future::ready(Ok(Some(helper(ours, child)))).boxed()
     }
 }
 
@@ -119,7 +120,18 @@ impl Drop for Killed {
 fn helper(ours: UnixStream, alive: impl Send + Sync + 'static) -> ReadHelper {
     ours.set_nonblocking(true).unwrap();
     let stream = tokio::net::UnixStream::from_std(ours).unwrap();
-    ReadHelper { stream, _alive: Box::new(alive), has_own_tmp: false }
+    ReadHelper { process: Box::new(Held { stream, _alive: alive }), has_own_tmp: false }
+}
+
+struct Held<T> {
+    stream: tokio::net::UnixStream,
+    _alive: T,
+}
+
+impl<T: Send + Sync> HelperProcess for Held<T> {
+    fn stream(&mut self) -> &mut tokio::net::UnixStream {
+        &mut self.stream
+    }
 }
 
 /// Bytes that a process with little memory may take beside what it has when it starts.
@@ -132,7 +144,7 @@ fn child_that_reads() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let stream = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
     match role.as_str() {
-        "serves" => serve_reads(stream),
+        "serves" => serve_reads(stream.into()),
         "serves with little memory" => {
             let status = std::fs::read_to_string("/proc/self/status").unwrap();
             let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
@@ -140,7 +152,18 @@ fn child_that_reads() {
             let most = Some((size << 10) + LITTLE);
             let limit = rustix::process::Rlimit { current: most, maximum: most };
             rustix::process::setrlimit(rustix::process::Resource::As, limit).unwrap();
-            serve_reads(stream);
+            serve_reads(stream.into());
+        }
+        "serves once" => {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let serving = std::thread::spawn(move || serve_reads(theirs.into()));
+            let (mut stream, mut ours) = (stream, ours);
+            let ask = read_frame(&mut stream, super::MAX_ASK).unwrap().unwrap();
+            write_frame(&mut ours, &ask).unwrap();
+            let answer = read_frame(&mut ours, super::MAX_ASK).unwrap().unwrap();
+            write_frame(&mut stream, &answer).unwrap();
+            drop(ours);
+            serving.join().unwrap();
         }
         "never answers" => std::thread::sleep(Duration::from_secs(600)),
         other => panic!("no role {other}"),
@@ -182,7 +205,7 @@ async fn said_of(act: fn(UnixStream)) -> String {
     let dir = tempfile::tempdir().unwrap();
     let place = by(Arc::new(Threads::doing(act)));
     let none = place.read(view(dir.path()), Echo { text: "this".into() }).await;
-    none.expect_err("a helper like that is not believed").sentence("read_file")
+    none.err().expect("a helper like that is not believed").sentence("read_file")
 }
 
 fn asked(stream: &mut UnixStream) {
@@ -259,12 +282,12 @@ async fn what_is_silent_is_given_up_at_the_deadline() {
 async fn a_helper_that_cannot_be_started_is_told() {
     struct None_;
     impl Helpers for None_ {
-        fn start(&self) -> BoxFuture<'static, Result<ReadHelper, String>> {
+        fn start(&self) -> BoxFuture<'static, Result<Option<ReadHelper>, String>> {
             std::future::ready(Err("no process can be had".to_owned())).boxed()
         }
     }
     let dir = tempfile::tempdir().unwrap();
-    let none = by(Arc::new(None_)).read(view(dir.path()), Echo { text: String::new() }).await.unwrap_err();
+    let none = by(Arc::new(None_)).read(view(dir.path()), Echo { text: String::new() }).await.err().unwrap();
     assert!(none.sentence("grep").ends_with("could not be started: no process can be had."));
 }
 
@@ -299,7 +322,7 @@ fn a_helper_that_is_asked_nonsense_ends() {
     }
     for ask in [Vec::new(), vec![200; 9], encode(&Odd(3))] {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
-        let serving = std::thread::spawn(move || serve_reads(theirs));
+        let serving = std::thread::spawn(move || serve_reads(theirs.into()));
         write_frame(&mut ours, &ask).unwrap();
         assert!(read_frame(&mut ours, 10).unwrap().is_none());
         serving.join().unwrap();

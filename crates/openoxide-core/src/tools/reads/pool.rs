@@ -1,0 +1,85 @@
+//! The helpers of one turn: started when the first read needs one, kept from read to read, ended with the turn.
+
+use std::sync::{Arc, Mutex};
+
+use super::helper::{Asking, HelperError, Helpers, ReadHelper};
+use super::work::ReadWork;
+use crate::mutex::lock;
+
+/// The most that are kept while they do nothing; of reads that go side by side, more are started and ended.
+const MAX_IDLE: usize = 4;
+
+/// See the module.
+pub(crate) struct ReadPool {
+    helpers: Arc<dyn Helpers>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<ReadHelper>,
+    /// Nothing is kept any more.
+    is_closed: bool,
+    /// The thread has no box that a helper could be in.
+    has_none: bool,
+}
+
+/// What came of a read.
+pub(super) enum Tried<W: ReadWork> {
+    /// A helper has answered.
+    Told(Result<W::Found, String>),
+    /// There is no helper for this thread; the read is still to be done.
+    NoHelper(Asking<W>),
+}
+
+impl ReadPool {
+    /// A pool without any.
+    pub(crate) fn new(helpers: Arc<dyn Helpers>) -> Self {
+        Self { helpers, state: Mutex::default() }
+    }
+
+    /// Ends those that do nothing, and each of the others when it has answered.
+    pub(crate) fn close(&self) {
+        let mut state = lock(&self.state);
+        state.is_closed = true;
+        state.idle.clear();
+    }
+
+    /// Has a helper do a read. Dropping the future ends the helper that does it.
+    pub(super) async fn read<W: ReadWork>(&self, asking: Asking<W>) -> Result<Tried<W>, HelperError> {
+        let idle = lock(&self.state).idle.pop();
+        if let Some(mut helper) = idle {
+            match helper.ask(&asking).await {
+                Ok(answer) => return self.judge(helper, asking, answer).await,
+                // It was ended while it did nothing, perhaps by a command: what is in the box can be killed there. A new one
+                // may be luckier.
+                Err(HelperError::Ended) => drop(helper),
+                Err(error) => return Err(error),
+            }
+        }
+        if lock(&self.state).has_none {
+            return Ok(Tried::NoHelper(asking));
+        }
+        let Some(mut helper) = self.helpers.start().await.map_err(HelperError::NotStarted)? else {
+            lock(&self.state).has_none = true;
+            return Ok(Tried::NoHelper(asking));
+        };
+        let answer = helper.ask(&asking).await?;
+        self.judge(helper, asking, answer).await
+    }
+
+    /// Only one whose answer was good is asked again.
+    async fn judge<W: ReadWork>(
+        &self,
+        helper: ReadHelper,
+        asking: Asking<W>,
+        answer: Vec<u8>,
+    ) -> Result<Tried<W>, HelperError> {
+        let answer = asking.judge(answer).await?;
+        let mut state = lock(&self.state);
+        if !state.is_closed && state.idle.len() < MAX_IDLE {
+            state.idle.push(helper);
+        }
+        Ok(Tried::Told(answer))
+    }
+}
