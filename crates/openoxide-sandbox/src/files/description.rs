@@ -1,18 +1,20 @@
 //! What a view shows, as plain values: for a process that makes the same view once more, in its own view of the disk.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{FileView, PrivateTmp};
-use crate::{DirectoryId, Workspace, WorkspaceError};
+use super::{FileView, PrivateTmp, device};
+use crate::{Workspace, WorkspaceError};
 
 /// See the module. All paths are absolute and without links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewDescription {
     /// Where the workspace lies.
     pub workspace: PathBuf,
-    /// Which directory it must be.
-    pub workspace_id: DirectoryId,
+    /// Which directory it must be: its device and inode. Whoever described the view holds the directory open meanwhile, so
+    /// that no other one can have them. (A process in a box is not let at what tells a [`crate::DirectoryId`].)
+    pub place: (u64, u64),
     /// What is not shown.
     pub hidden: Vec<PathBuf>,
     /// Beneath which directories those above the workspace may be opened; none means anywhere.
@@ -24,17 +26,24 @@ pub struct ViewDescription {
 
 impl FileView {
     /// What the view shows.
-    #[must_use]
-    pub fn describe(&self) -> ViewDescription {
+    ///
+    /// # Errors
+    /// What the system says of the workspace.
+    pub fn describe(&self) -> io::Result<ViewDescription> {
         let private_tmp = self.private_tmp.as_ref().map(|tmp| (tmp.directory.clone(), tmp.roots.to_vec()));
-        ViewDescription {
+        Ok(ViewDescription {
             workspace: self.workspace.path().to_owned(),
-            workspace_id: self.workspace.id().clone(),
+            place: place(&self.workspace)?,
             hidden: self.hidden.to_vec(),
             above: self.above.as_ref().map(|above| above.to_vec()),
             private_tmp,
-        }
+        })
     }
+}
+
+fn place(workspace: &Workspace) -> io::Result<(u64, u64)> {
+    let stat = rustix::fs::fstat(workspace)?;
+    Ok((device(&stat), stat.st_ino))
 }
 
 impl ViewDescription {
@@ -43,7 +52,12 @@ impl ViewDescription {
     /// # Errors
     /// Its path leads to another directory here, or to none.
     pub fn open(self) -> Result<FileView, WorkspaceError> {
-        let workspace = Workspace::open(&self.workspace, Some(&self.workspace_id))?;
+        let workspace = Workspace::open(&self.workspace, None)?;
+        match place(&workspace) {
+            Ok(place) if place == self.place => {}
+            Ok(_) => return Err(WorkspaceError::Replaced { path: self.workspace }),
+            Err(source) => return Err(WorkspaceError::Unusable { path: self.workspace, source }),
+        }
         let view = FileView::new(Arc::new(workspace), self.hidden).with_parents_beneath(self.above);
         let private_tmp = self.private_tmp;
         let tmp = private_tmp.map(|(directory, roots)| PrivateTmp { directory, roots: roots.into() });
@@ -70,9 +84,9 @@ mod tests {
         let view = FileView::new(workspace, vec![root.join("up/secret")])
             .with_parents_beneath(Some(vec![root.join("up")]))
             .with_private_tmp(Some(root.join("tmp")), std::slice::from_ref(&root));
-        let described = view.describe();
+        let described = view.describe().unwrap();
         let again = described.clone().open().unwrap();
-        assert_eq!(again.describe(), described);
+        assert_eq!(again.describe().unwrap(), described);
         assert!(again.open_file(Path::new("/tmp/f")).is_ok());
         assert!(matches!(again.open(&root.join("up/secret")), Err(OpenError::Hidden)));
         let up = again.open_parent(&again.open_workspace().unwrap()).unwrap();

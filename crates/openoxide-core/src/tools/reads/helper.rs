@@ -57,6 +57,9 @@ pub(crate) enum HelperError {
     /// What it sent is no answer.
     #[error("the process that reads for this thread was ended: what it sent is no answer to what was asked")]
     Nonsense,
+    /// The thread's directory cannot be told.
+    #[error("the thread's directory cannot be looked at: {0}")]
+    NoDirectory(io::Error),
     /// More was asked than fits.
     #[error("what is asked takes {bytes} bytes, where at most {MAX_ASK} can be sent")]
     AsksTooMuch { bytes: usize },
@@ -85,7 +88,7 @@ impl<W: ReadWork> Asking<W> {
     }
 
     fn frame(&self, has_own_tmp: bool) -> Result<Vec<u8>, HelperError> {
-        let mut view = self.view.describe();
+        let mut view = self.view.describe().map_err(HelperError::NoDirectory)?;
         if has_own_tmp {
             view.private_tmp = None;
         }

@@ -63,6 +63,7 @@ impl ReadPlace {
         match &self.pool {
             None => self.in_server(view, work).await,
             Some(pool) => {
+                let _turn = pool.turn_to_read().await;
                 let in_box = self.in_box(pool, view, work);
                 timeout(READ_LIMIT + GRACE, in_box).await.unwrap_or(Err(NoRead::Late))
             }

@@ -2,17 +2,21 @@
 
 use std::sync::{Arc, Mutex};
 
+use tokio::sync::{Semaphore, SemaphorePermit};
+
 use super::helper::{Asking, HelperError, Helpers, ReadHelper};
 use super::work::ReadWork;
 use crate::mutex::lock;
 
-/// The most that are kept while they do nothing; of reads that go side by side, more are started and ended.
-const MAX_IDLE: usize = 4;
+/// The most of one turn. Further reads wait for one of them: starting one costs more than most reads.
+const MAX_HELPERS: usize = 4;
 
 /// See the module.
 pub(crate) struct ReadPool {
     helpers: Arc<dyn Helpers>,
     state: Mutex<State>,
+    /// One for each that may be.
+    free: Semaphore,
 }
 
 #[derive(Default)]
@@ -35,7 +39,7 @@ pub(super) enum Tried<W: ReadWork> {
 impl ReadPool {
     /// A pool without any.
     pub(crate) fn new(helpers: Arc<dyn Helpers>) -> Self {
-        Self { helpers, state: Mutex::default() }
+        Self { helpers, state: Mutex::default(), free: Semaphore::new(MAX_HELPERS) }
     }
 
     /// Ends those that do nothing, and each of the others when it has answered.
@@ -43,6 +47,11 @@ impl ReadPool {
         let mut state = lock(&self.state);
         state.is_closed = true;
         state.idle.clear();
+    }
+
+    /// Waits for the turn of a read; whoever reads holds it meanwhile. Never closed.
+    pub(super) async fn turn_to_read(&self) -> Option<SemaphorePermit<'_>> {
+        self.free.acquire().await.ok()
     }
 
     /// Has a helper do a read. Dropping the future ends the helper that does it.
@@ -77,7 +86,7 @@ impl ReadPool {
     ) -> Result<Tried<W>, HelperError> {
         let answer = asking.judge(answer).await?;
         let mut state = lock(&self.state);
-        if !state.is_closed && state.idle.len() < MAX_IDLE {
+        if !state.is_closed {
             state.idle.push(helper);
         }
         Ok(Tried::Told(answer))

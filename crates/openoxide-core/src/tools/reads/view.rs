@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use openoxide_sandbox::{DirectoryId, ViewDescription};
+use openoxide_sandbox::ViewDescription;
 
 use super::wire::{Input, List, Wire};
 
@@ -13,9 +13,9 @@ type Paths = List<PathBuf, MAX_PATHS>;
 
 impl Wire for ViewDescription {
     fn put(&self, out: &mut Vec<u8>) {
-        let Self { workspace, workspace_id, hidden, above, private_tmp } = self;
+        let Self { workspace, place, hidden, above, private_tmp } = self;
         workspace.put(out);
-        workspace_id.as_str().to_owned().put(out);
+        place.put(out);
         List::<_, MAX_PATHS>(hidden.clone()).put(out);
         above.clone().map(List::<_, MAX_PATHS>).put(out);
         private_tmp.clone().map(|(directory, roots)| (directory, List::<_, MAX_PATHS>(roots))).put(out);
@@ -24,7 +24,7 @@ impl Wire for ViewDescription {
     fn take(input: &mut Input<'_>) -> Option<Self> {
         Some(Self {
             workspace: Wire::take(input)?,
-            workspace_id: DirectoryId::from_text(&String::take(input)?),
+            place: Wire::take(input)?,
             hidden: Paths::take(input)?.0,
             above: <Option<Paths> as Wire>::take(input)?.map(|above| above.0),
             private_tmp: <Option<(PathBuf, Paths)> as Wire>::take(input)?
@@ -42,7 +42,7 @@ mod tests {
     fn a_description_comes_back_as_it_was() {
         let description = ViewDescription {
             workspace: "/w".into(),
-            workspace_id: DirectoryId::from_text("1:2:3"),
+            place: (1, 2),
             hidden: vec!["/h".into()],
             above: Some(vec!["/a".into()]),
             private_tmp: Some(("/t".into(), vec!["/r".into()])),
