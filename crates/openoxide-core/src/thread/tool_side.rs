@@ -130,7 +130,8 @@ impl Helpers for Readers {
             // The same policy as that of its commands, so that they share a box.
             let this = Arc::clone(&thread);
             let temporary = tokio::task::spawn_blocking(move || this.temporary_directory()).await;
-            let temporary = temporary.map_err(|error| error.to_string())?.map_err(|error| error.told())?;
+            // Where it cannot be made no command runs either, and the server reads.
+            let Ok(temporary) = temporary.map_err(|error| error.to_string())? else { return Ok(None) };
             let policy = SandboxPolicy { temporary, ..thread.sandbox_policy() };
             thread.core.runner.start_reader(thread.id(), policy).await
         }

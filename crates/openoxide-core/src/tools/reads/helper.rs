@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use openoxide_sandbox::FileView;
+use openoxide_sandbox::{FileView, ViewDescription};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
@@ -68,14 +68,17 @@ pub(crate) enum HelperError {
 /// A read as it is sent, and what may come back.
 pub(super) struct Asking<W> {
     work: W,
+    /// Holds the workspace until the answer is judged.
     view: FileView,
+    described: ViewDescription,
     limit: Duration,
 }
 
 impl<W: ReadWork> Asking<W> {
-    /// A read through a view, for at most so long by the helper's own clock.
-    pub(super) fn new(view: FileView, work: W, limit: Duration) -> Self {
-        Self { work, view, limit }
+    /// A read through a view, for at most so long by the helper's own clock. Blocks on the disk.
+    pub(super) fn new(view: FileView, work: W, limit: Duration) -> Result<Self, HelperError> {
+        let described = view.describe().map_err(HelperError::NoDirectory)?;
+        Ok(Self { work, view, described, limit })
     }
 
     /// The read itself, for whoever does it without a helper.
@@ -88,7 +91,7 @@ impl<W: ReadWork> Asking<W> {
     }
 
     fn frame(&self, has_own_tmp: bool) -> Result<Vec<u8>, HelperError> {
-        let mut view = self.view.describe().map_err(HelperError::NoDirectory)?;
+        let mut view = self.described.clone();
         if has_own_tmp {
             view.private_tmp = None;
         }

@@ -11,7 +11,7 @@ use super::helper::{Asking, HelperError};
 use super::pool::{ReadPool, Tried};
 use super::work::ReadWork;
 use crate::api::Owner;
-use crate::{CoreError, Shares};
+use crate::{CoreError, Held, Shares};
 
 /// See the module.
 #[derive(Clone)]
@@ -64,7 +64,9 @@ impl ReadPlace {
             None => self.in_server(view, work).await,
             Some(pool) => {
                 let _turn = pool.turn_to_read().await;
-                let in_box = self.in_box(pool, view, work);
+                // Held by whichever lasts longer: a disk that does not answer keeps the thread that looks at the directory.
+                let place = Arc::new(self.reads.wait(&self.owner).await);
+                let in_box = self.in_box(pool, place, view, work);
                 timeout(READ_LIMIT + GRACE, in_box).await.unwrap_or(Err(NoRead::Late))
             }
         }
@@ -91,23 +93,23 @@ impl ReadPlace {
     async fn in_box<W: ReadWork>(
         &self,
         pool: &ReadPool,
+        place: Arc<Held<Owner>>,
         view: impl FnOnce() -> Result<FileView, CoreError> + Send + 'static,
         work: W,
     ) -> Result<Told<W::Found>, NoRead> {
-        // Held by whichever lasts longer: a disk that does not answer keeps the thread that looks at the directory.
-        let place = Arc::new(self.reads.wait(&self.owner).await);
         let held = Arc::clone(&place);
         let look = move || {
-            let view = view();
+            let asking = view()
+                .map_err(NoRead::NoView)
+                .and_then(|view| Asking::new(view, work, READ_LIMIT).map_err(NoRead::Helper));
             drop(held);
-            view
+            asking
         };
-        let view = tokio::task::spawn_blocking(look).await.map_err(|_| NoRead::Failed)?.map_err(NoRead::NoView)?;
-        let tried = pool.read(Asking::new(view, work, READ_LIMIT)).await.map_err(NoRead::Helper)?;
-        drop(place);
-        match tried {
+        let asking = tokio::task::spawn_blocking(look).await.map_err(|_| NoRead::Failed)??;
+        match pool.read(asking).await.map_err(NoRead::Helper)? {
             Tried::Told(answer) => Ok(Told { answer, by_helper: true }),
             Tried::NoHelper(asking) => {
+                drop(place);
                 let (view, work) = asking.into_parts();
                 self.in_server(move || Ok(view), work).await
             }
