@@ -66,12 +66,10 @@ impl Keepers {
             }
         }
         let keeper = Keeper::new(key.clone(), socket, process);
-        let used = Keeper::take(&keeper);
         live.push(Arc::clone(&keeper));
         drop(live);
         tokio::spawn(attend(Arc::clone(&keeper), Arc::downgrade(self), self.idle));
-        // One that has just been made is not over.
-        Ok(used.unwrap_or(Use { keeper, id: 0 }))
+        Ok(Use { keeper, id: 1 })
     }
 
     /// Ends the keepers of a thread, each when it has no command.
@@ -131,10 +129,11 @@ pub(crate) struct Use {
 }
 
 impl Keeper {
+    /// One that has its first use.
     fn new(key: Key, socket: UnixStream, process: Reaper) -> Arc<Self> {
         let state = State {
-            uses: 0,
-            next: 0,
+            uses: 1,
+            next: 1,
             idle_since: Instant::now(),
             is_retired: false,
             is_over: false,

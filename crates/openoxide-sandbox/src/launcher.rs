@@ -19,7 +19,7 @@ use crate::descriptors;
 #[cfg(target_os = "linux")]
 use crate::keepers;
 use crate::ledger::{CommandId, Entry};
-use crate::link::{self, LaunchMode, Record, Records};
+use crate::link::{self, LaunchMode, Record, Records, details};
 use crate::listings::Listings;
 use crate::pins::Pins;
 use crate::pump::Pump;
@@ -517,8 +517,15 @@ impl Start<'_> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 // A supervisor that died with the request unread resets the connection.
                 Err(_) | Ok(0) => {
-                    return Err(failure
-                        .unwrap_or_else(|| SandboxError::HelperLost { helper: self.helper.to_path_buf() }.into()));
+                    if let Some(refusal) = failure {
+                        return Err(refusal);
+                    }
+                    if self.child.is_some() || !self.taken {
+                        return Err(SandboxError::HelperLost { helper: self.helper.to_path_buf() }.into());
+                    }
+                    // It may have run, and was killed with those who would have told; what they said stands at its end.
+                    details(&String::from_utf8_lossy(&detail)).for_each(|words| self.records.push(&words.encode()));
+                    return Ok(0);
                 }
                 Ok(read) => read,
             };

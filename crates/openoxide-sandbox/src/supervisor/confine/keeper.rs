@@ -53,6 +53,8 @@ const OWN_CHILDREN: &str = "1/task/1/children";
 const ENDED: &str = "[everything that this thread had running was ended: a command ended the process that starts the thread's \
                      commands; the next command starts anew]\n";
 
+const LOST: &str = "[this was ended: a command of the thread ended the process that looks after it]\n";
+
 /// Makes the namespaces and the keeper in them; returns in the process outside, when the keeper has ended.
 pub(in crate::supervisor) fn keep(mut control: Control, null: OwnedFd, reader: Option<Reader>) -> Result<(), Failure> {
     // A process that hides cannot write its own maps.
@@ -115,6 +117,8 @@ struct Running {
     placeholders: Placeholders,
     /// Whether the subreaper has ended, and what it left is being killed.
     is_dead: bool,
+    /// Whether the server wants it ended.
+    is_unwanted: bool,
 }
 
 impl Keeper {
@@ -156,7 +160,8 @@ impl Keeper {
         match (what, <[OwnedFd; 2]>::try_from(descriptors)) {
             (link::START, Ok([control, output])) => self.start(id, Control::of(control), output),
             (link::KILL, _) => {
-                for running in self.running.iter().filter(|running| running.id == id && !running.is_dead) {
+                for running in self.running.iter_mut().filter(|running| running.id == id && !running.is_dead) {
+                    running.is_unwanted = true;
                     let _ = kill_process(running.pid, Signal::KILL);
                 }
             }
@@ -169,7 +174,7 @@ impl Keeper {
         control.tell(Record::Taken);
         match self.try_start(&mut control, &output) {
             Ok((pid, placeholders)) => {
-                self.running.push(Running { id, pid, control, placeholders, is_dead: false });
+                self.running.push(Running { id, pid, control, placeholders, is_dead: false, is_unwanted: false });
             }
             Err(failure) => {
                 control.tell_failure(&failure);
@@ -257,9 +262,14 @@ impl Keeper {
         }
         if orphans.is_empty() {
             self.has_orphans = false;
-            let (dead, alive) = std::mem::take(&mut self.running).into_iter().partition(|running| running.is_dead);
+            let (dead, alive): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut self.running).into_iter().partition(|running| running.is_dead);
             self.running = alive;
-            Vec::into_iter(dead).for_each(Running::finish);
+            for mut lost in dead {
+                let why = if lost.is_unwanted { "" } else { LOST };
+                details(why).for_each(|record| lost.control.tell(record));
+                lost.finish();
+            }
         }
     }
 
