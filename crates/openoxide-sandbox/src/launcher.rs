@@ -190,6 +190,14 @@ impl Launcher {
         let _ = thread;
     }
 
+    /// Whether the commands of one thread share their processes and loopback, as far as is known: the means that is tried first
+    /// allows it.
+    #[must_use]
+    pub fn shares_boxes(&self, mode: SandboxMode) -> bool {
+        let first = self.backends(mode).next();
+        mode != SandboxMode::DangerFullAccess && first == Some(Backend::Namespaces) && cfg!(target_os = "linux")
+    }
+
     /// For how many threads and policies there is something that holds commands, with or without any.
     #[must_use]
     pub fn kept(&self) -> usize {
@@ -203,9 +211,7 @@ impl Launcher {
     #[cfg(target_os = "linux")]
     pub(crate) fn keeper_key(&self, spec: &CommandSpec) -> Option<keepers::Key> {
         let thread = spec.thread_marker.clone()?;
-        let mode = spec.policy.mode;
-        let is_kept = mode != SandboxMode::DangerFullAccess && self.backends(mode).next() == Some(Backend::Namespaces);
-        is_kept.then(|| keepers::Key { thread, policy: spec.policy.of_thread() })
+        self.shares_boxes(spec.policy.mode).then(|| keepers::Key { thread, policy: spec.policy.of_thread() })
     }
 
     /// Has the keeper of a thread start a command.

@@ -24,6 +24,10 @@ const LAST_WORD: Duration = Duration::from_secs(1);
 /// How long a full terminal buffer is waited for.
 const TYPE_LIMIT: Duration = Duration::from_secs(5);
 
+/// What the keys send that interrupt a program and that end its input.
+const INTERRUPT_KEY: u8 = 3;
+const END_KEY: u8 = 4;
+
 /// How a command ended: one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExitStatus {
@@ -124,10 +128,18 @@ impl RunningCommand {
 
     /// Types into the terminal. `\u{3}` is what the interrupt key sends.
     ///
+    /// Without a terminal, these keys alone are understood: `\u{3}` sends SIGINT to the command's process group, and `\u{4}` closes
+    /// its input, which has nothing in it and is closed already.
+    ///
     /// # Errors
     /// Where the command has no terminal or has exited, or does not read for five seconds.
     pub async fn write_stdin(&self, bytes: &[u8]) -> Result<(), SandboxError> {
-        let Some(terminal) = &self.terminal else { return Err(SandboxError::StdinClosed) };
+        let Some(terminal) = &self.terminal else {
+            if !bytes.iter().all(|key| matches!(*key, INTERRUPT_KEY | END_KEY)) {
+                return Err(SandboxError::StdinClosed);
+            }
+            return if bytes.contains(&INTERRUPT_KEY) { self.interrupt() } else { Ok(()) };
+        };
         let deadline = Instant::now() + TYPE_LIMIT;
         let mut progress = self.progress.clone();
         let mut rest = bytes;
@@ -161,7 +173,7 @@ impl RunningCommand {
     ///
     /// # Errors
     /// Where the command has exited, or nobody hears for it.
-    pub fn interrupt(&self) -> Result<(), SandboxError> {
+    fn interrupt(&self) -> Result<(), SandboxError> {
         if self.exit_status().is_some() {
             return Err(SandboxError::Exited);
         }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use openoxide_sandbox::{
@@ -187,7 +187,8 @@ async fn a_command_is_interrupted_without_a_terminal() {
     let house = House::new();
     let command = house.start(&mark(), "echo ready; sleep 100").await;
     printed(&command, "ready").await;
-    command.interrupt().unwrap();
+    command.write_stdin(b"\x04").await.unwrap();
+    command.write_stdin(b"\x03").await.unwrap();
     assert_eq!(command.wait(LONG).await, WaitOutcome::Exited(ExitStatus { code: None, signal: Some(2) }));
 }
 
@@ -270,4 +271,78 @@ async fn a_reader_sees_what_commands_see_and_writes_nothing() {
     assert_eq!(reader.socket().read(&mut answer).await.unwrap_or(0), 0);
 }
 
-fn _unused(_: &Path) {}
+/// Who is killed, from outside, in one round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Victim {
+    Outside,
+    Keeper,
+    Forker,
+    Subreaper,
+    Server,
+}
+
+/// The processes of a box whose server is a process of its own, as the host numbers them.
+fn processes_of(server: u32, thread: &str) -> Option<[u32; 5]> {
+    let boxed = marked(thread);
+    let child_of =
+        |parent: u32| boxed.iter().copied().filter(move |pid| support::state(*pid).is_some_and(|(_, of)| of == parent));
+    let outside = child_of(server).next()?;
+    let keeper = child_of(outside).next()?;
+    // The forker is the keeper's first child; the subreaper is told by having a child.
+    let mut children: Vec<u32> = child_of(keeper).collect();
+    children.sort_unstable();
+    let has_child = |parent: u32| support::pids().any(|pid| support::state(pid).is_some_and(|(_, of)| of == parent));
+    let subreaper = children.iter().copied().find(|pid| has_child(*pid))?;
+    let forker = children.iter().copied().find(|pid| *pid != subreaper)?;
+    Some([outside, keeper, forker, subreaper, server])
+}
+
+/// Whichever two are killed in the same instant, nothing is left, and nothing of it in the workspace once the next command has run.
+#[tokio::test]
+async fn nothing_is_left_whoever_is_killed() {
+    let all = [Victim::Outside, Victim::Keeper, Victim::Forker, Victim::Subreaper, Victim::Server];
+    let pairs: Vec<(Victim, Victim)> =
+        all.iter().enumerate().flat_map(|(at, one)| all[at..].iter().map(move |two| (*one, *two))).collect();
+    let is_long = option_env!("OPENOXIDE_LONG").is_some() || std::env::var_os("OPENOXIDE_LONG").is_some();
+    let rounds = if is_long { 200 } else { pairs.len() };
+    for round in 0..rounds {
+        let (one, two) = pairs[round % pairs.len()];
+        let house = House::new();
+        let mark = mark();
+        let text =
+            format!("(setsid sleep {mark} &) ; nohup sleep {mark} >/dev/null 2>&1 & echo x > made; sleep {mark}; true");
+        let path = |name: &str| house.at(name).to_str().unwrap().to_owned();
+        #[expect(clippy::disallowed_methods, reason = "a server to kill")]
+        let mut server = std::process::Command::new(HELPER)
+            .args(["run", "workspace-write@namespaces+kept", &path("ws"), &path("home"), "bash", "-c", &text])
+            .env_clear()
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut found = None;
+        until("the box runs", || {
+            found = processes_of(server.id(), "kept").filter(|_| marked(&mark).len() == 3);
+            found.is_some()
+        })
+        .await;
+        let found = found.unwrap();
+        for victim in [one, two] {
+            let pid = found[all.iter().position(|known| *known == victim).unwrap()];
+            let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        let _ = server.wait();
+        until(&format!("all are gone after {one:?} and {two:?}"), || {
+            marked(&mark).is_empty()
+                && found[..4].iter().all(|pid| support::state(*pid).is_none_or(|(state, _)| state == 'Z'))
+        })
+        .await;
+        assert_eq!(house.run(&support::mark(), "true").await.0, code(0));
+        let mut names: Vec<_> = std::fs::read_dir(house.at("ws"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, [".git", "made", "src"], "after {one:?} and {two:?}");
+    }
+}

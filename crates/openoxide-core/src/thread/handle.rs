@@ -264,6 +264,7 @@ impl Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         self.core.kept_diffs.forget_thread(self.id);
+        self.core.runner.release(&self.id.to_string());
         self.drop_temporary();
     }
 }

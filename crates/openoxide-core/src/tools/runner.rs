@@ -38,6 +38,9 @@ pub(crate) trait CommandRunner: Send + Sync {
 
     /// Whether the policy can be enforced here, or in a sentence why not. Blocks for a few milliseconds.
     fn probe(&self, policy: &SandboxPolicy) -> Result<(), String>;
+
+    /// Lets go of what is held for a thread's next command, as soon as none of its commands is left.
+    fn release(&self, _thread: &str) {}
 }
 
 /// A command that was started. Dropping the last handle ends its whole process tree.
@@ -50,7 +53,7 @@ pub(crate) trait Running: Send + Sync {
     fn changed(&self) -> BoxFuture<'_, ()>;
     /// How it exited, once it has.
     fn exit_status(&self) -> Option<ExitStatus>;
-    /// Types into its terminal.
+    /// Types into its terminal; where it has none, understands the keys that interrupt it and that close its input.
     fn write_stdin<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), String>>;
     /// Whether any process of the tree is left.
     fn tree_alive(&self) -> bool;
@@ -76,6 +79,10 @@ impl CommandRunner for UnderCeiling {
 
     fn probe(&self, policy: &SandboxPolicy) -> Result<(), String> {
         self.runner.probe(policy)
+    }
+
+    fn release(&self, thread: &str) {
+        self.runner.release(thread);
     }
 
     fn spawn(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Arc<dyn Running>, String>> {
@@ -125,6 +132,10 @@ impl CommandRunner for Launcher {
 
     fn probe(&self, policy: &SandboxPolicy) -> Result<(), String> {
         Launcher::probe(self, policy).map(drop).map_err(|error| why(&error))
+    }
+
+    fn release(&self, thread: &str) {
+        Launcher::release(self, thread);
     }
 
     fn spawn(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Arc<dyn Running>, String>> {
