@@ -253,7 +253,10 @@ impl Launcher {
         let mut request = link::encode_request(spec, confinement, manner)?;
         // The keeper starts, where there is none, while this looks.
         let mut used = self.keeper(key)?;
-        if !confinement.writable.is_empty() {
+        if manner.reader && !confinement.writable.is_empty() {
+            // Nothing can be written, so nothing has to be kept from it.
+            request.extend(link::encode_places([])?);
+        } else if !confinement.writable.is_empty() {
             let (launcher, confinement) = (self.clone(), Arc::clone(confinement));
             let places = tokio::task::spawn_blocking(move || launcher.places(&confinement)).await;
             // It ends early only with the runtime, or by a fault of its own.

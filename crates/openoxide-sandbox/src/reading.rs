@@ -40,7 +40,13 @@ impl Launcher {
         spec.env.clear();
         spec.tty = false;
         let Some(key) = self.keeper_key(&spec) else { return Err(SandboxError::NoReader) };
-        let confinement = Arc::new(self.confinement(&spec.policy.of_thread())?);
+        let mut confinement = self.confinement(&spec.policy.of_thread())?;
+        if confinement.private_tmp.is_none() {
+            // It writes nowhere, so that its view is that of a command that only reads: nothing is protected, and nothing is
+            // made in the directories to protect it. With a `/tmp` of the thread's own they are attached where they are seen.
+            confinement.writable.clear();
+        }
+        let confinement = Arc::new(confinement);
         let io = |source| SandboxError::Io { what: "making a socket", source };
         let (ours, theirs) = UnixStream::pair().map_err(io)?;
         ours.set_nonblocking(true).map_err(io)?;
