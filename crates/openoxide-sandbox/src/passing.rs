@@ -12,7 +12,7 @@ use rustix::net::{
 };
 
 /// The most descriptors that one message carries.
-const MOST: usize = 4;
+const MOST: usize = 5;
 
 /// Sends bytes with descriptors, which go with the first of them. The bytes are few enough to be taken whole.
 pub(crate) fn send(

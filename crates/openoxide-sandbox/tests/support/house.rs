@@ -32,7 +32,7 @@ pub enum User {
 }
 
 /// Whether commands run in the box of a thread, each in one of its own: in the test program that is named so.
-const KEPT: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"kept");
+pub const KEPT: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"kept");
 
 pub struct House {
     dir: tempfile::TempDir,

@@ -7,33 +7,39 @@
 //!    └── one socket for each command ────────────────┴─────────────────────────────────────────> │
 //! ```
 //!
-//! - The keeper sees the host's files, makes and removes placeholders, and decides nothing. No command reaches it: it is outside
-//!   of their Landlock domain, its memory is closed, and process 1 gets no signal from inside that it does not wait for.
+//! - The keeper sees the host's files, makes and removes placeholders, builds the view of each command (`views.rs`), and decides
+//!   nothing. No command reaches it: it is outside of their Landlock domain, its memory is closed, and process 1 gets no signal
+//!   from inside that it does not wait for.
 //! - The forker (`forker.rs`) enters the domain that keeps signals within the thread, and copies itself for each command. Commands
 //!   can end it; then the keeper ends everything and itself, and the next command gets a new keeper.
-//! - The copy (`command.rs`) builds the command's view, gives up what the command must not have, starts it, and is its subreaper.
+//! - The copy (`command.rs`) enters the command's view, gives up what the command must not have, starts it, and is its subreaper.
 //!   What loses that one as well becomes the keeper's child and is killed.
 
 mod command;
 mod forker;
 mod known_rules;
+mod views;
 
+use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus, kill_process};
 
 use super::super::failure::{self, Failure, errno_of};
 use super::super::{Control, PATIENCE, exit, signals};
 use super::placeholders::{Kind, Placeholders};
-use super::{layout, namespaces, roots};
+use super::view::Protected;
+use super::{layout, mounts, namespaces, roots};
 use crate::link::{self, Record, Request, Step, details, read_places};
 use crate::{Reader, passing};
 use forker::{Forker, Job};
 use known_rules::KnownRules;
+use views::Views;
 
 /// How long a request may take to arrive whole, once its first word has.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
@@ -61,7 +67,7 @@ pub(in crate::supervisor) fn keep(mut control: Control, null: OwnedFd, reader: O
     crate::own_process::become_dumpable();
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     let (alive, report) = failure::channel()?;
-    // Its mounts are the host's, where placeholders are made, and so is its network, which some commands are given.
+    // Its network is the host's, which some commands are given.
     let cloned = namespaces::clone(libc::CLONE_NEWUSER | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS);
     if cloned == 0 {
         drop(alive);
@@ -69,7 +75,11 @@ pub(in crate::supervisor) fn keep(mut control: Control, null: OwnedFd, reader: O
             drop(report);
             rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
                 .map_err(|errno| Failure::confine("hiding the keeper", errno))?;
-            Forker::start(&control, &null, reader)
+            let forker = Forker::start(&control, &null, reader)?;
+            // Copies of the host's, in which placeholders are made, and what the host mounts later is seen.
+            copy_mounts()?;
+            mounts::make_slave().map_err(|errno| Failure::unavailable("making the mounts the host's", errno))?;
+            Ok(forker)
         });
         match begun {
             Ok(forker) => Keeper::new(control, forker).run(),
@@ -100,6 +110,9 @@ struct Keeper {
     forker: Forker,
     running: Vec<Running>,
     rules: KnownRules,
+    views: Views,
+    /// The processes of this namespace, where they can be looked at.
+    processes: Option<OwnedFd>,
     /// The thread's own network, made for the first command that is not given the host's.
     network: Option<OwnedFd>,
     /// Whether processes may be here that belong to nobody.
@@ -123,8 +136,17 @@ struct Running {
 
 impl Keeper {
     fn new(server: Control, forker: Forker) -> Self {
-        let (rules, running) = (KnownRules::default(), Vec::new());
-        Self { server, forker, running, rules, network: None, has_orphans: false, end_by: None }
+        Self {
+            server,
+            forker,
+            running: Vec::new(),
+            rules: KnownRules::default(),
+            views: Views::default(),
+            processes: own_processes().ok(),
+            network: None,
+            has_orphans: false,
+            end_by: None,
+        }
     }
 
     fn run(mut self) -> ! {
@@ -201,11 +223,11 @@ impl Keeper {
         let roots = roots::open(confinement)?;
         layout::prepare(confinement, &roots)?;
         let placeholders = Placeholders::make(&request, &roots, Kind::Link)?;
-        let started = self.rules.of(confinement, &roots).and_then(|rules| {
+        let protected = Protected { found, relied_on: placeholders.relied_on().to_vec() };
+        let started = self.views.build(&request, &roots, &protected).and_then(|view| {
             let network = self.network.as_ref().filter(|_| !confinement.network);
-            let relied_on = placeholders.relied_on();
-            let job = Job { request: &request, found: &found, relied_on, control, output, network, rules };
-            self.forker.start_command(&job)
+            let rules = self.rules.of(confinement, &roots)?;
+            self.forker.start_command(&Job { request: &request, view: &view, control, output, network, rules })
         });
         match started {
             Ok(pid) => Ok((pid, placeholders)),
@@ -252,7 +274,7 @@ impl Keeper {
 
     /// Kills the children that nobody has started; when there are none, what lost its subreaper is gone.
     fn kill_orphans(&mut self) {
-        let Some(children) = self.forker.children() else { self.end_everything(ENDED) };
+        let Some(children) = self.children() else { self.end_everything(ENDED) };
         let is_ours = |pid: &Pid| {
             *pid == self.forker.pid || self.running.iter().any(|running| running.pid == *pid && !running.is_dead)
         };
@@ -271,6 +293,15 @@ impl Keeper {
                 lost.finish();
             }
         }
+    }
+
+    /// The children of this process; none where they cannot be listed.
+    fn children(&self) -> Option<Vec<Pid>> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let listed = rustix::fs::openat(self.processes.as_ref()?, OWN_CHILDREN, flags, Mode::empty());
+        let mut list = String::new();
+        std::fs::File::from(listed.ok()?).read_to_string(&mut list).ok()?;
+        Some(list.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect())
     }
 
     /// Kills everything here, and ends.
@@ -308,6 +339,13 @@ impl Running {
         self.placeholders.remove();
         self.control.tell(Record::Gone);
     }
+}
+
+/// The processes of this namespace, mounted nowhere.
+fn own_processes() -> Result<OwnedFd, Errno> {
+    let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(context.as_fd())?;
+    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
 }
 
 /// Makes a network of this process's own, with loopback alone, in which commands can find each other.

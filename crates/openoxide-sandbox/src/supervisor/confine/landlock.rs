@@ -88,6 +88,8 @@ fn failed(errno: Errno) -> Failure {
 /// What a rule allows at and beneath its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Right {
+    /// To move and link between directories.
+    Refer,
     /// To list directories.
     List,
     /// To read, list and execute.
@@ -104,6 +106,7 @@ impl Right {
     fn bits(self, version: ABI) -> u64 {
         let (all, read) = (AccessFs::from_all(version), AccessFs::from_read(version));
         let rights = match self {
+            Self::Refer => AccessFs::Refer.into(),
             Self::List => AccessFs::ReadDir.into(),
             Self::Read => read,
             Self::ReadFile => read & AccessFs::from_file(version),
@@ -123,17 +126,24 @@ pub(super) enum Scopes {
     OfTheThread,
 }
 
-/// Puts this process and all it starts where no signal leaves and no abstract socket outside is reached. It says nothing of
-/// files, so that mounts can still be made. Does nothing on a kernel that does not know it.
+/// Puts this process and all it starts where no signal leaves and no abstract socket outside is reached. It keeps no file from
+/// them: what is moved between directories is allowed, because without a word every layer of rules refuses it. Does nothing on
+/// a kernel that does not know scopes.
 pub(super) fn enforce_scopes() -> Result<(), Failure> {
     if version() < ENOUGH {
         return Ok(());
     }
-    let scopes =
-        || Ruleset::default().set_compatibility(CompatLevel::BestEffort).scope(Scope::from_all(NEWEST))?.create();
-    let descriptor: Option<OwnedFd> = scopes().ok().and_then(Into::into);
-    let Some(descriptor) = descriptor else { return Err(failed(Errno::NOSYS)) };
-    Rules::from(descriptor).enforce().map_err(failed)
+    let made = || {
+        let handled = Ruleset::default().set_compatibility(CompatLevel::BestEffort).handle_access(AccessFs::Refer)?;
+        handled.scope(Scope::from_all(NEWEST))?.create()
+    };
+    let descriptor: Option<OwnedFd> = made().ok().and_then(Into::into);
+    let rules = descriptor.map(Rules::from).ok_or_else(|| failed(Errno::NOSYS))?;
+    let enforced = || {
+        rules.allow(place(Path::new("/"))?.as_fd(), Right::Refer)?;
+        rules.enforce()
+    };
+    enforced().map_err(failed)
 }
 
 /// Rules that are being made, as a descriptor. They hold inodes and not paths, so that it makes no difference from which mount

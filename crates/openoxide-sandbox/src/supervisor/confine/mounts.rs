@@ -72,6 +72,12 @@ pub(super) fn make_private() -> Result<(), Errno> {
     set_attributes(CWD, c"/", libc::AT_RECURSIVE, &attr)
 }
 
+/// Has what is mounted elsewhere come here, and nothing of here go there.
+pub(super) fn make_slave() -> Result<(), Errno> {
+    let attr = MountAttr { set: 0, clear: 0, propagation: libc::MS_SLAVE, user_namespace: 0 };
+    set_attributes(CWD, c"/", libc::AT_RECURSIVE, &attr)
+}
+
 fn set_attributes(
     at: BorrowedFd<'_>,
     path: &std::ffi::CStr,

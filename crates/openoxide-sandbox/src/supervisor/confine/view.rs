@@ -53,17 +53,17 @@ pub(super) fn build(
     protected: impl FnOnce() -> Result<Protected, Failure>,
 ) -> Result<(), Failure> {
     mounts::make_private().map_err(unavailable("making the mounts private"))?;
-    let copies = copy_roots(confinement)?;
+    let copies = copy_roots(confinement, &roots::open(confinement)?)?;
     close()?;
     let protected = protected()?;
     open(confinement, &copies, &protected)?;
     close_dev()
 }
 
-/// Builds, in this process's mount namespace, which is a private one, what the views of one thread's commands begin with:
-/// nothing can be written, and what is hidden from them is covered. Each command's own view is a copy, completed by
-/// [`complete`].
+/// Builds, in this process's mount namespace, what the views of one thread's commands begin with: nothing can be written, and
+/// what is hidden from them is covered. Each command's own view is a copy, completed by [`complete`].
 pub(super) fn build_base(hidden: &[PathBuf]) -> Result<(), Failure> {
+    mounts::make_private().map_err(unavailable("making the mounts private"))?;
     close()?;
     let empty = Empty::open()?;
     hidden.iter().try_for_each(|path| empty.cover(path))?;
@@ -75,10 +75,9 @@ pub(super) fn complete(confinement: &Confinement, copies: &[OwnedFd], protected:
     open(confinement, copies, protected)
 }
 
-/// Copies, attached nowhere, of the directories that may be written. Taken before everything is closed.
-pub(super) fn copy_roots(confinement: &Confinement) -> Result<Vec<OwnedFd>, Failure> {
-    let roots = roots::open(confinement)?;
-    let copies = confinement.writable.iter().zip(&roots);
+/// Copies, attached nowhere, of the directories that may be written, which are opened where they can be.
+pub(super) fn copy_roots(confinement: &Confinement, roots: &[OwnedFd]) -> Result<Vec<OwnedFd>, Failure> {
+    let copies = confinement.writable.iter().zip(roots);
     copies.map(|(root, directory)| mounts::copy(directory.as_fd()).map_err(at("keeping", &root.path))).collect()
 }
 

@@ -1,5 +1,5 @@
-//! The subreaper of one command: builds the command's view from what all views of the thread begin with, gives up what the
-//! command must not have, starts it, and ends what it leaves behind. It carries the command's own confinement.
+//! The subreaper of one command: enters the command's view, gives up what the command must not have, starts it, and ends what
+//! it leaves behind. It carries the command's own confinement.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
@@ -12,8 +12,8 @@ use super::super::super::twin::Twin;
 use super::super::super::{Control, become_subreaper, child, exit, signals, watch};
 use super::super::landlock::Rules;
 use super::super::syscalls::{Filters, Reach};
-use super::super::{Started, privileges, view};
-use super::{copy_mounts, enter_namespace};
+use super::super::{Started, privileges};
+use super::enter_namespace;
 use crate::Reader;
 use crate::link::{Record, Request, Step};
 
@@ -23,11 +23,10 @@ const SOCKET: i32 = 3;
 /// What it needs.
 pub(super) struct Ready<'a> {
     pub(super) request: Request,
-    pub(super) protected: view::Protected,
     pub(super) output: OwnedFd,
+    pub(super) view: OwnedFd,
     pub(super) rules: Option<Rules>,
     pub(super) network: Option<OwnedFd>,
-    pub(super) base: &'a OwnedFd,
     pub(super) filters: &'a Filters,
     pub(super) null: &'a OwnedFd,
     pub(super) reader: Option<Reader>,
@@ -53,23 +52,14 @@ pub(super) fn run(ready: Ready<'_>, control: OwnedFd) -> ! {
 
 /// Starts the command; returns once it runs its program.
 fn start(ready: Ready<'_>) -> Result<Pid, Failure> {
-    let Ready { request, protected, output, rules, network, base, filters, null, reader } = ready;
+    let Ready { request, output, view, rules, network, filters, null, reader } = ready;
     let session = |errno| Failure::new(Step::Session, errno);
     rustix::process::setsid().map_err(session)?;
     become_subreaper().map_err(session)?;
-    let confinement = &request.confinement;
-    // Where they can be written.
-    let copies = view::copy_roots(confinement)?;
     if let Some(network) = &network {
         enter_namespace(network, libc::CLONE_NEWNET, "entering the thread's network")?;
     }
-    enter_namespace(base, libc::CLONE_NEWNS, "entering the thread's mounts")?;
-    copy_mounts()?;
-    view::complete(confinement, &copies, &protected)?;
-    drop(copies);
-    if request.reader {
-        view::close_all()?;
-    }
+    enter_namespace(&view, libc::CLONE_NEWNS, "entering the command's mounts")?;
     privileges::give_up(Reach::Namespaces)?;
     rules.map_or(Ok(()), Rules::enforce_inside)?;
     filters.install()?;

@@ -1,30 +1,25 @@
 //! The keeper's child that copies itself for each command, and the keeper's side of it.
 //!
-//! It stays where everything can be written, behind the scopes of the thread. What the views of all commands begin with is built
-//! once, in a mount namespace that it keeps as a descriptor.
+//! It stays behind the scopes of the thread, where no mount can be made: views come from the keeper.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 
-use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process};
 
 use super::super::super::failure::{Failure, errno_of};
 use super::super::super::{Control, exit, signals};
 use super::super::landlock::{self, Rules};
 use super::super::syscalls::{Filters, Reach};
-use super::super::{mounts, view};
 use super::command::{self, Ready};
-use super::{OWN_CHILDREN, copy_mounts, enter_namespace, open_namespace, socket_pair};
-use crate::link::{Request, Step, encode_places, read_places};
+use super::socket_pair;
+use crate::link::{Request, Step};
 use crate::{Reader, passing};
 
-/// Four numbers: the lengths of the request and of two lists of places, and which descriptors came along.
-const HEADER: usize = 16;
+/// Two numbers: the length of the request, and which descriptors came along.
+const HEADER: usize = 8;
 const WITH_RULES: u32 = 1;
 const WITH_NETWORK: u32 = 2;
 
@@ -36,8 +31,8 @@ const FAILED: u8 = b'-';
 /// A command, as the keeper hands it on.
 pub(super) struct Job<'a> {
     pub(super) request: &'a Request,
-    pub(super) found: &'a [PathBuf],
-    pub(super) relied_on: &'a [PathBuf],
+    /// The mounts that it sees.
+    pub(super) view: &'a OwnedFd,
     pub(super) control: &'a Control,
     pub(super) output: &'a OwnedFd,
     /// The thread's own network; none for a command in the host's.
@@ -51,8 +46,6 @@ pub(super) struct Forker {
     channel: UnixStream,
     /// Whether its first word was heard.
     is_ready: bool,
-    /// The processes of this namespace, where they can be looked at.
-    processes: Option<OwnedFd>,
 }
 
 impl Forker {
@@ -75,28 +68,27 @@ impl Forker {
         }
         let failed = || Failure::new(Step::Fork, errno_of(&std::io::Error::last_os_error()));
         let pid = Pid::from_raw(forked.max(0)).ok_or_else(failed)?;
-        Ok(Self { pid, channel, is_ready: false, processes: None })
+        Ok(Self { pid, channel, is_ready: false })
     }
 
     /// Starts the subreaper of a command, and with it the command; returns the former's process.
     pub(super) fn start_command(&mut self, job: &Job<'_>) -> Result<Pid, Failure> {
         if !self.is_ready {
-            let (_, descriptors) = self.answer()?;
-            self.processes = descriptors.into_iter().next();
+            self.answer()?;
             self.is_ready = true;
         }
         self.send(job).map_err(|errno| Failure::new(Step::Prepare, errno))?;
-        let (number, _) = self.answer()?;
+        let number = self.answer()?;
         Pid::from_raw(number).ok_or_else(|| Failure::new(Step::Fork, Errno::SRCH))
     }
 
     fn send(&self, job: &Job<'_>) -> Result<(), Errno> {
-        let places = |places: &[PathBuf]| encode_places(places.iter().map(PathBuf::as_path)).map_err(|_| Errno::TOOBIG);
-        let (mut request, found, relied_on) = (Vec::new(), places(job.found)?, places(job.relied_on)?);
+        let mut request = Vec::new();
         job.request.write(&mut request).map_err(|error| errno_of(&error))?;
         let length = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(|_| Errno::TOOBIG);
         let mut flags = 0;
-        let mut descriptors: Vec<BorrowedFd<'_>> = vec![job.control.socket.as_fd(), job.output.as_fd()];
+        let mut descriptors: Vec<BorrowedFd<'_>> =
+            vec![job.control.socket.as_fd(), job.output.as_fd(), job.view.as_fd()];
         if let Some(rules) = &job.rules {
             descriptors.push(rules.as_fd());
             flags |= WITH_RULES;
@@ -105,16 +97,13 @@ impl Forker {
             descriptors.push(network.as_fd());
             flags |= WITH_NETWORK;
         }
-        let header: Vec<u8> = [length(&request)?, length(&found)?, length(&relied_on)?, flags]
-            .iter()
-            .flat_map(|number| number.to_ne_bytes())
-            .collect();
+        let header: Vec<u8> = [length(&request)?, flags].iter().flat_map(|number| number.to_ne_bytes()).collect();
         passing::send(self.channel.as_fd(), &header, &descriptors, true)?;
-        (&self.channel).write_all(&[request, found, relied_on].concat()).map_err(|error| errno_of(&error))
+        (&self.channel).write_all(&request).map_err(|error| errno_of(&error))
     }
 
     /// Waits for an answer. A command may have stopped it; then it is continued.
-    fn answer(&self) -> Result<(i32, Vec<OwnedFd>), Failure> {
+    fn answer(&self) -> Result<i32, Failure> {
         let gone = || Failure::new(Step::Prepare, Errno::CONNRESET);
         while !signals::wait(Some(self.channel.as_fd()), None) {
             // Its exit is left where it is, for whoever takes all of them; the channel tells of it as well.
@@ -128,7 +117,7 @@ impl Forker {
             }
         }
         let mut answer = [0; ANSWER];
-        let (read, descriptors) = passing::receive(self.channel.as_fd(), &mut answer).map_err(|_| gone())?;
+        let (read, _) = passing::receive(self.channel.as_fd(), &mut answer).map_err(|_| gone())?;
         let [mark, a, b, c, d, e, f, g, h] = answer;
         if read != ANSWER {
             return Err(gone());
@@ -137,17 +126,9 @@ impl Forker {
         let mut text = vec![0; length as usize];
         (&self.channel).read_exact(&mut text).map_err(|_| gone())?;
         match mark {
-            DONE => Ok((number, descriptors)),
+            DONE => Ok(number),
             _ => Err(failure_of(number, &text)),
         }
-    }
-
-    /// The keeper's children; none where they cannot be listed.
-    pub(super) fn children(&self) -> Option<Vec<Pid>> {
-        let listed = openat(self.processes.as_ref()?, OWN_CHILDREN, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-        let mut list = String::new();
-        std::fs::File::from(listed.ok()?).read_to_string(&mut list).ok()?;
-        Some(list.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect())
     }
 }
 
@@ -163,38 +144,27 @@ fn failure_of(errno: i32, text: &[u8]) -> Failure {
 
 /// The forker.
 fn run(channel: UnixStream, null: &OwnedFd, reader: Option<Reader>) -> ! {
-    let begun = begin();
-    match begun {
-        Ok((processes, filters)) => {
-            answer(&channel, Ok(0), processes.as_ref());
-            drop(processes);
-            let mut forker = Inside { channel, null, reader, filters, base: None };
+    match begin() {
+        Ok(filters) => {
+            answer(&channel, Ok(0));
+            let mut forker = Inside { channel, null, reader, filters };
             while let Some(received) = forker.receive() {
                 let started = forker.start(received);
-                answer(&forker.channel, started, None);
+                answer(&forker.channel, started);
             }
         }
-        Err(failure) => answer(&channel, Err(failure), None),
+        Err(failure) => answer(&channel, Err(failure)),
     }
     exit(0)
 }
 
-fn begin() -> Result<(Option<OwnedFd>, Filters), Failure> {
-    copy_mounts()?;
-    mounts::make_private().map_err(|errno| Failure::unavailable("making the mounts private", errno))?;
+fn begin() -> Result<Filters, Failure> {
     rustix::thread::set_no_new_privs(true).map_err(|errno| Failure::confine("giving up new privileges", errno))?;
     landlock::enforce_scopes()?;
-    Ok((own_processes().ok(), Filters::compile(false, Reach::Namespaces)?))
+    Filters::compile(false, Reach::Namespaces)
 }
 
-/// The processes of this namespace, mounted nowhere.
-fn own_processes() -> Result<OwnedFd, Errno> {
-    let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_create(context.as_fd())?;
-    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
-}
-
-fn answer(channel: &UnixStream, what: Result<i32, Failure>, descriptor: Option<&OwnedFd>) {
+fn answer(channel: &UnixStream, what: Result<i32, Failure>) {
     let (mark, number, text) = match what {
         Ok(number) => (DONE, number, Vec::new()),
         Err(failure) => {
@@ -205,11 +175,10 @@ fn answer(channel: &UnixStream, what: Result<i32, Failure>, descriptor: Option<&
     let mut answer = vec![mark];
     answer.extend(number.to_ne_bytes());
     answer.extend(u32::try_from(text.len()).unwrap_or(0).to_ne_bytes());
-    let descriptors: Vec<_> = descriptor.into_iter().map(OwnedFd::as_fd).collect();
-    // The keeper is process 1: where it is gone, so is this.
-    let _ = passing::send(channel.as_fd(), &answer, &descriptors, true);
+    answer.extend(text);
     let mut channel = channel;
-    let _ = channel.write_all(&text);
+    // The keeper is process 1: where it is gone, so is this.
+    let _ = channel.write_all(&answer);
 }
 
 /// The forker's own state.
@@ -218,17 +187,14 @@ struct Inside<'a> {
     null: &'a OwnedFd,
     reader: Option<Reader>,
     filters: Filters,
-    /// What views begin with, and which places are hidden in it.
-    base: Option<(Vec<PathBuf>, OwnedFd)>,
 }
 
 /// A job as it arrives.
 struct Received {
     request: Request,
-    found: Vec<PathBuf>,
-    relied_on: Vec<PathBuf>,
     control: OwnedFd,
     output: OwnedFd,
+    view: OwnedFd,
     rules: Option<OwnedFd>,
     network: Option<OwnedFd>,
 }
@@ -242,18 +208,15 @@ impl Inside<'_> {
             return None;
         }
         let mut numbers = header.chunks_exact(4).map(|four| u32::from_ne_bytes([four[0], four[1], four[2], four[3]]));
-        let (request, found, relied_on, flags) = (numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?);
-        let mut bytes = vec![0; request as usize + found as usize + relied_on as usize];
-        self.channel.read_exact(&mut bytes).ok()?;
-        let (request, rest) = bytes.split_at(request as usize);
-        let (found, relied_on) = rest.split_at(found as usize);
+        let (length, flags) = (numbers.next()?, numbers.next()?);
+        let mut request = vec![0; length as usize];
+        self.channel.read_exact(&mut request).ok()?;
         let mut descriptors = descriptors.into_iter();
         Some(Received {
-            request: Request::read(request)?,
-            found: read_places(found)?,
-            relied_on: read_places(relied_on)?,
+            request: Request::read(request.as_slice())?,
             control: descriptors.next()?,
             output: descriptors.next()?,
+            view: descriptors.next()?,
             rules: if flags & WITH_RULES != 0 { Some(descriptors.next()?) } else { None },
             network: if flags & WITH_NETWORK != 0 { Some(descriptors.next()?) } else { None },
         })
@@ -261,8 +224,6 @@ impl Inside<'_> {
 
     /// Copies this process, as the subreaper of a command, and returns its number.
     fn start(&mut self, received: Received) -> Result<i32, Failure> {
-        self.build_base(&received.request.confinement.hidden)?;
-        let Some((_, base)) = &self.base else { return Err(Failure::new(Step::Prepare, Errno::NOENT)) };
         // SAFETY: without a stack of its own and without shared memory this is a fork, and this process has one thread, so the
         // copy may do whatever this one may. The last three arguments are not looked at without their flags.
         #[allow(unsafe_code)]
@@ -275,29 +236,14 @@ impl Inside<'_> {
             unsafe {
                 libc::close(self.channel.as_raw_fd());
             }
-            let Received { request, found, relied_on, control, output, rules, network } = received;
-            let protected = view::Protected { found, relied_on };
+            let Received { request, control, output, view, rules, network } = received;
             let (rules, filters) = (rules.map(Rules::from), &self.filters);
             let (null, reader) = (self.null, self.reader);
-            command::run(Ready { request, protected, output, rules, network, base, filters, null, reader }, control)
+            command::run(Ready { request, output, view, rules, network, filters, null, reader }, control)
         }
         match i32::try_from(cloned) {
             Ok(pid) if pid > 0 => Ok(pid),
             _ => Err(Failure::new(Step::Fork, errno_of(&std::io::Error::last_os_error()))),
         }
-    }
-
-    /// Builds what views begin with, where it is not there.
-    fn build_base(&mut self, hidden: &[PathBuf]) -> Result<(), Failure> {
-        if self.base.as_ref().is_some_and(|(known, _)| known == hidden) {
-            return Ok(());
-        }
-        const OWN: &str = "/proc/self/ns/mnt";
-        let outside = open_namespace(OWN)?;
-        copy_mounts()?;
-        let built = open_namespace(OWN).and_then(|base| view::build_base(hidden).map(|()| base));
-        enter_namespace(&outside, libc::CLONE_NEWNS, "going back to the mounts of the keeper's child")?;
-        self.base = Some((hidden.to_vec(), built?));
-        Ok(())
     }
 }
