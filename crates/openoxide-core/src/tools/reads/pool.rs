@@ -33,7 +33,7 @@ pub(super) enum Tried<W: ReadWork> {
     /// A helper has answered.
     Told(Result<W::Found, String>),
     /// There is no helper for this thread; the read is still to be done.
-    NoHelper(Asking<W>),
+    NoHelper(Box<Asking<W>>),
 }
 
 impl ReadPool {
@@ -67,11 +67,11 @@ impl ReadPool {
             }
         }
         if lock(&self.state).has_none {
-            return Ok(Tried::NoHelper(asking));
+            return Ok(Tried::NoHelper(Box::new(asking)));
         }
         let Some(mut helper) = self.helpers.start().await.map_err(HelperError::NotStarted)? else {
             lock(&self.state).has_none = true;
-            return Ok(Tried::NoHelper(asking));
+            return Ok(Tried::NoHelper(Box::new(asking)));
         };
         let answer = helper.ask(&asking).await?;
         self.judge(helper, asking, answer).await
