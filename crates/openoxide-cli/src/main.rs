@@ -89,7 +89,7 @@ enum Mode {
 
 fn main() -> ExitCode {
     // First of all, because this process may be the supervisor of one command.
-    openoxide_sandbox::dispatch_helper();
+    openoxide_sandbox::dispatch_helper_with(Some(openoxide_core::serve_reads));
     openoxide_sandbox::hide_own_process(config::stays_dumpable());
     let given = codex_flags::read(std::env::args_os());
     if given.asks_version {

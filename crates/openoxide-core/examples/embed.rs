@@ -9,7 +9,7 @@ const PATCH: &str = "*** Begin Patch\n*** Add File: hello.txt\n+Hello, world!\n*
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Commands run under a supervisor, which is this program started again: first of all, before there are threads.
-    openoxide_sandbox::dispatch_helper();
+    openoxide_sandbox::dispatch_helper_with(Some(openoxide_core::serve_reads));
     tokio::runtime::Runtime::new()?.block_on(run())
 }
 

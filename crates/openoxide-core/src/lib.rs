@@ -34,6 +34,7 @@ pub use thread::{
     Attachment, Cursor, EventReceiver, OpenItem, Resumed, Snapshot, Thread, ThreadChange, ThreadChanges,
     remove_temporary,
 };
+pub use tools::serve_reads;
 
 // The words of the leaves that core's face uses, so that a protocol's crate needs no leaf.
 pub use openoxide_display::{command_line, quote_path, unquote_path, visible, visible_lines, visible_text};

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod attaching;
+mod boxed_reads;
 mod budgets;
 mod commands;
 mod coverage;

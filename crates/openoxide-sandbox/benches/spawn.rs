@@ -1,4 +1,5 @@
-//! What the supervisor costs: `true` run plainly, through it, and through it in each confined mode.
+//! What the supervisor costs: `true` run plainly, through it, and through it in each confined mode; and in the box of a thread, as
+//! its first command and as a later one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,7 +46,7 @@ fn supervised(bencher: divan::Bencher) {
 fn supervised_and_written_down(bencher: divan::Bencher) {
     let home = tempfile::tempdir_in("/var/tmp").expect("a directory can be made");
     let host_paths = HostPaths { state: Some(home.path().into()), ..HostPaths::default() };
-    start_and_wait(bencher, SandboxPolicy::full_access(), host_paths, false);
+    start_and_wait(bencher, SandboxPolicy::full_access(), host_paths, false, None);
 }
 
 #[divan::bench(sample_count = 300, sample_size = 1)]
@@ -56,6 +57,21 @@ fn read_only(bencher: divan::Bencher) {
 #[divan::bench(sample_count = 300, sample_size = 1)]
 fn workspace_write(bencher: divan::Bencher) {
     confine(bencher, SandboxMode::WorkspaceWrite);
+}
+
+#[divan::bench(sample_count = 300, sample_size = 1)]
+fn workspace_write_first_of_a_thread(bencher: divan::Bencher) {
+    confine_in(bencher, SandboxMode::WorkspaceWrite, Some(true));
+}
+
+#[divan::bench(sample_count = 300, sample_size = 1)]
+fn workspace_write_in_a_thread(bencher: divan::Bencher) {
+    confine_in(bencher, SandboxMode::WorkspaceWrite, Some(false));
+}
+
+#[divan::bench(sample_count = 300, sample_size = 1)]
+fn read_only_in_a_thread(bencher: divan::Bencher) {
+    confine_in(bencher, SandboxMode::ReadOnly, Some(false));
 }
 
 #[divan::bench(sample_count = 300, sample_size = 1)]
@@ -72,11 +88,16 @@ fn supervised_from_a_large_server(bencher: divan::Bencher) {
 }
 
 fn supervise(bencher: divan::Bencher, tty: bool) {
-    start_and_wait(bencher, SandboxPolicy::full_access(), HostPaths::default(), tty);
+    start_and_wait(bencher, SandboxPolicy::full_access(), HostPaths::default(), tty, None);
 }
 
 /// In a workspace with a repository, below a home with secrets, as it is for most commands.
 fn confine(bencher: divan::Bencher, mode: SandboxMode) {
+    confine_in(bencher, mode, None);
+}
+
+/// The same for a thread: each command the first of another one, or all of one.
+fn confine_in(bencher: divan::Bencher, mode: SandboxMode, is_first: Option<bool>) {
     let house = tempfile::tempdir_in("/var/tmp").expect("a directory can be made");
     let (workspace, home) = (house.path().join("workspace"), house.path().join("home"));
     for path in [workspace.join(".git"), workspace.join("src"), home.join(".ssh"), home.join(".openoxide")] {
@@ -84,10 +105,16 @@ fn confine(bencher: divan::Bencher, mode: SandboxMode) {
     }
     let policy = SandboxPolicy::new(mode, workspace, WorkspaceWrite::default());
     let state = Some(home.join(".openoxide"));
-    start_and_wait(bencher, policy, HostPaths { home: Some(home), state, ..HostPaths::default() }, false);
+    start_and_wait(bencher, policy, HostPaths { home: Some(home), state, ..HostPaths::default() }, false, is_first);
 }
 
-fn start_and_wait(bencher: divan::Bencher, policy: SandboxPolicy, host_paths: HostPaths, tty: bool) {
+fn start_and_wait(
+    bencher: divan::Bencher,
+    policy: SandboxPolicy,
+    host_paths: HostPaths,
+    tty: bool,
+    is_first: Option<bool>,
+) {
     let runtime = runtime();
     let launcher = Launcher::new(HELPER.into(), host_paths);
     let spec = CommandSpec {
@@ -100,9 +127,14 @@ fn start_and_wait(bencher: divan::Bencher, policy: SandboxPolicy, host_paths: Ho
         output_limit: DEFAULT_OUTPUT_LIMIT,
         thread_marker: None,
     };
-    bencher.bench(|| {
+    let number = std::cell::Cell::new(0);
+    let thread = || {
+        number.set(number.get() + u32::from(is_first == Some(true)));
+        is_first.map(|_| number.get().to_string())
+    };
+    bencher.with_inputs(|| CommandSpec { thread_marker: thread(), ..spec.clone() }).bench_local_values(|spec| {
         runtime.block_on(async {
-            let command = launcher.spawn(spec.clone()).await.expect("it starts");
+            let command = launcher.spawn(spec).await.expect("it starts");
             command.wait(Duration::from_secs(60)).await
         })
     });

@@ -156,7 +156,7 @@ impl Launcher {
     ) -> Result<Supervisor, Refusal> {
         let io = |what| move |source| SandboxError::Io { what, source };
         let entry = if probe { None } else { self.entry(confinement.mode, backend) };
-        let manner = LaunchMode { backend, probe, stdin: !probe, entry: entry.as_ref() };
+        let manner = LaunchMode { backend, probe, stdin: !probe, entry: entry.as_ref(), reader: false };
         let request = link::encode_request(spec, confinement, manner)?;
         let (socket, theirs) = UnixStream::pair().map_err(io("making a socket"))?;
         let child = if probe { self.execute(theirs)? } else { self.fork_or_execute(theirs)? };
@@ -182,7 +182,7 @@ impl Launcher {
                     return Err(Refusal::of(spec, step, errno, &detail));
                 }
                 early @ (Record::Exited { .. } | Record::Signaled { .. }) => exit = Some(early),
-                Record::Gone => {}
+                Record::Taken | Record::Gone => {}
             }
         }
     }
@@ -270,7 +270,7 @@ impl Supervisor {
                 Record::Signaled { signal, is_last } => (ExitStatus { code: None, signal: Some(signal) }, is_last),
                 // Its init was killed before it could tell.
                 Record::Gone => return Ok(exit.unwrap_or(ExitStatus { code: None, signal: Some(libc::SIGKILL) })),
-                Record::Started { .. } | Record::Detail { .. } | Record::Failed { .. } => continue,
+                Record::Taken | Record::Started { .. } | Record::Detail { .. } | Record::Failed { .. } => continue,
             };
             if !is_last {
                 return Ok(told);

@@ -94,7 +94,7 @@ impl Confinement {
         confinement.hidden = host_paths.hidden();
         check_against(&confinement.hidden, &policy.workspace)?;
         if let (SandboxMode::WorkspaceWrite, Some(workspace)) = (policy.mode, workspace) {
-            confinement.network = policy.workspace_write.network_access;
+            confinement.network = policy.reaches_network();
             confinement.guarded = policy.workspace_write.guarded_names();
             confinement.ledgers = host_paths.state.as_ref().map(|state| state.join("run"));
             // Made before a command could make it, where it lies in a directory that is written.
@@ -115,7 +115,7 @@ impl Confinement {
     ) -> Result<(), SandboxError> {
         let options = &policy.workspace_write;
         let mut roots = vec![(workspace, true)];
-        for path in &options.writable_roots {
+        for path in options.writable_roots.iter().chain(&policy.widening.writable_roots) {
             check_against(&self.hidden, path)?;
             roots.push((pins.open(path).map_err(of_root)?, true));
         }

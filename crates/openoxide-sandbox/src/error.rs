@@ -116,6 +116,9 @@ pub enum SandboxError {
         /// What the system says.
         source: io::Error,
     },
+    /// Nothing reads in the place of a command here: commands of the thread share no box.
+    #[error("nothing can be read in the thread's box here: its commands run without one of their own namespaces")]
+    NoReader,
     /// The supervisor's program could not be started.
     #[error("the supervisor {} could not be started: {source}", helper.display())]
     HelperStart {
@@ -206,7 +209,9 @@ impl SandboxError {
             | Self::Exec { .. }
             | Self::StdinClosed
             | Self::Exited => ErrorKind::Input,
-            Self::StdinStalled { .. } | Self::HelperTimeout { .. } | Self::Io { .. } => ErrorKind::Unavailable,
+            Self::StdinStalled { .. } | Self::HelperTimeout { .. } | Self::NoReader | Self::Io { .. } => {
+                ErrorKind::Unavailable
+            }
             Self::HelperStart { .. } | Self::HelperLost { .. } | Self::Setup { .. } => ErrorKind::Internal,
         }
     }

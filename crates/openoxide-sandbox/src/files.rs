@@ -8,6 +8,7 @@
 //!
 //! Relative paths, and absolute ones that lie in the workspace, start from the descriptor that holds the workspace.
 
+mod description;
 mod look_up;
 
 use std::ffi::{OsStr, OsString};
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat, fstat};
 use rustix::io::Errno;
 
+pub use self::description::ViewDescription;
 use self::look_up::{PLACE, Reach, is_made_by_kernel, look_up, or_dot, real_path, reopen};
 use crate::Workspace;
 use crate::confinement::on_host;

@@ -16,8 +16,10 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use crate::backend::Backend;
 use crate::cgroup;
 use crate::descriptors;
+#[cfg(target_os = "linux")]
+use crate::keepers;
 use crate::ledger::{CommandId, Entry};
-use crate::link::{self, LaunchMode, Record, Records};
+use crate::link::{self, LaunchMode, Record, Records, details};
 use crate::listings::Listings;
 use crate::pins::Pins;
 use crate::pump::Pump;
@@ -50,32 +52,65 @@ struct Shared {
     only: Option<Backend>,
     /// Where control groups for commands may be made; asked for when the first one needs it.
     groups: OnceLock<Option<PathBuf>>,
+    /// The keepers of threads, shared with the copies that try one means alone.
+    #[cfg(target_os = "linux")]
+    keepers: Arc<keepers::Keepers>,
 }
 
 impl Launcher {
     /// Takes the path of this program, whose `main` calls [`crate::dispatch_helper`] first, and the user's places.
     #[must_use]
     pub fn new(helper: PathBuf, host_paths: HostPaths) -> Self {
-        Self::of(helper, host_paths, Arc::default(), Arc::default(), None)
-    }
-
-    fn of(
-        helper: PathBuf,
-        host_paths: HostPaths,
-        pins: Arc<Pins>,
-        listings: Arc<Listings>,
-        only: Option<Backend>,
-    ) -> Self {
-        let (worked, groups) = (AtomicUsize::new(0), OnceLock::new());
-        Self { shared: Arc::new(Shared { helper, host_paths, pins, listings, worked, only, groups }) }
+        Self {
+            shared: Arc::new(Shared {
+                helper,
+                host_paths,
+                pins: Arc::default(),
+                listings: Arc::default(),
+                worked: AtomicUsize::new(0),
+                only: None,
+                groups: OnceLock::new(),
+                #[cfg(target_os = "linux")]
+                keepers: Arc::new(keepers::Keepers::new(keepers::IDLE)),
+            }),
+        }
     }
 
     /// The same launcher, which tries one means of confinement and no other.
     #[must_use]
     pub fn only(&self, backend: Backend) -> Self {
-        let (helper, host_paths) = (self.shared.helper.clone(), self.shared.host_paths.clone());
-        let (pins, listings) = (Arc::clone(&self.shared.pins), Arc::clone(&self.shared.listings));
-        Self::of(helper, host_paths, pins, listings, Some(backend))
+        self.with(|shared| shared.only = Some(backend))
+    }
+
+    /// The same launcher, whose threads keep what holds their commands for so long after the last of them; 30 s where nothing is
+    /// said.
+    #[must_use]
+    pub fn keeping(&self, idle: Duration) -> Self {
+        self.with(|shared| {
+            #[cfg(target_os = "linux")]
+            {
+                shared.keepers = Arc::new(keepers::Keepers::new(idle));
+            }
+            #[cfg(not(target_os = "linux"))]
+            let _ = (shared, idle);
+        })
+    }
+
+    fn with(&self, change: impl FnOnce(&mut Shared)) -> Self {
+        let old = &self.shared;
+        let mut shared = Shared {
+            helper: old.helper.clone(),
+            host_paths: old.host_paths.clone(),
+            pins: Arc::clone(&old.pins),
+            listings: Arc::clone(&old.listings),
+            worked: AtomicUsize::new(0),
+            only: old.only,
+            groups: OnceLock::new(),
+            #[cfg(target_os = "linux")]
+            keepers: Arc::clone(&old.keepers),
+        };
+        change(&mut shared);
+        Self { shared: Arc::new(shared) }
     }
 
     /// The program that is the supervisor.
@@ -125,6 +160,17 @@ impl Launcher {
         spec.mark();
         let mode = spec.policy.mode;
         let backends: Vec<Backend> = self.backends(mode).collect();
+        #[cfg(target_os = "linux")]
+        if let Some(key) = self.keeper_key(&spec) {
+            let confinement = Arc::new(self.confinement(&spec.policy)?);
+            spec.settle(&confinement);
+            match self.spawn_kept(&spec, &confinement, &key).await {
+                Err(Refusal::Failed(error)) => return Err(error),
+                Ok(command) => return Ok(command),
+                // What follows tries all means, and says what is wrong with each.
+                Err(Refusal::Unavailable { .. }) => {}
+            }
+        }
         let launch = |spec: &CommandSpec, backend| self.launch(spec, self.entry(mode, backend));
         // The program starts while this process finds out what it is to do.
         let mut early = backends.first().map(|backend| launch(&spec, *backend)).transpose()?;
@@ -143,6 +189,138 @@ impl Launcher {
             }
         }
         Err(SandboxError::Unavailable { mode: confinement.mode, tried })
+    }
+
+    /// Ends what holds the commands of a thread, as soon as none of them is left: nobody is about to use it.
+    pub fn release(&self, thread: &str) {
+        #[cfg(target_os = "linux")]
+        self.shared.keepers.release(thread);
+        #[cfg(not(target_os = "linux"))]
+        let _ = thread;
+    }
+
+    /// Whether the commands of one thread share their processes and loopback, as far as is known: the means that is tried first
+    /// allows it.
+    #[must_use]
+    pub fn shares_boxes(&self, mode: SandboxMode) -> bool {
+        let first = self.backends(mode).next();
+        mode != SandboxMode::DangerFullAccess && first == Some(Backend::Namespaces) && cfg!(target_os = "linux")
+    }
+
+    /// For how many threads and policies there is something that holds commands, with or without any.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        #[cfg(target_os = "linux")]
+        return self.shared.keepers.count();
+        #[cfg(not(target_os = "linux"))]
+        0
+    }
+
+    /// Whose keeper the command would be for; none where it gets a supervisor of its own.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn keeper_key(&self, spec: &CommandSpec) -> Option<keepers::Key> {
+        let thread = spec.thread_marker.clone()?;
+        self.shares_boxes(spec.policy.mode).then(|| keepers::Key { thread, policy: spec.policy.of_thread() })
+    }
+
+    /// Has the keeper of a thread start a command.
+    #[cfg(target_os = "linux")]
+    async fn spawn_kept(
+        &self,
+        spec: &CommandSpec,
+        confinement: &Arc<Confinement>,
+        key: &keepers::Key,
+    ) -> Result<RunningCommand, Refusal> {
+        let io = |what| move |source| SandboxError::Io { what, source };
+        let Ends { ours, theirs } = match spec.tty {
+            false => terminal::pipe().map_err(io("making a pipe"))?,
+            true => terminal::terminal().map_err(io("making a terminal"))?,
+        };
+        let output = Arc::new(watched(ours).map_err(io("watching the output"))?);
+        let manner =
+            LaunchMode { backend: Backend::Namespaces, probe: false, stdin: false, entry: None, reader: false };
+        let Kept { pid, used, records, control, lifeline } =
+            self.start_kept(spec, confinement, key, manner, &theirs).await?;
+        drop(theirs);
+        let hold = Hold::Keeper(Arc::clone(&used.keeper), used.id);
+        let pump = Pump::new(hold.clone(), control, records, Arc::clone(&output), pid, spec.output_limit).using(used);
+        let terminal = spec.tty.then_some(output);
+        Ok(RunningCommand::new(pid, lifeline, terminal, pump, hold))
+    }
+
+    /// Has a keeper start what a request says, with a descriptor that is its output or its socket.
+    #[cfg(target_os = "linux")]
+    pub(crate) async fn start_kept(
+        &self,
+        spec: &CommandSpec,
+        confinement: &Arc<Confinement>,
+        key: &keepers::Key,
+        manner: LaunchMode<'_>,
+        theirs: &OwnedFd,
+    ) -> Result<Kept, Refusal> {
+        let io = |what| move |source| SandboxError::Io { what, source };
+        let mut request = link::encode_request(spec, confinement, manner)?;
+        // The keeper starts, where there is none, while this looks.
+        let mut used = self.keeper(key)?;
+        if manner.reader && !confinement.writable.is_empty() {
+            // Nothing can be written, so nothing has to be kept from it.
+            request.extend(link::encode_places([])?);
+        } else if !confinement.writable.is_empty() {
+            let (launcher, confinement) = (self.clone(), Arc::clone(confinement));
+            let places = tokio::task::spawn_blocking(move || launcher.places(&confinement)).await;
+            // It ends early only with the runtime, or by a fault of its own.
+            request.extend(places.map_err(|error| io("looking for what is protected")(io::Error::other(error)))??);
+        }
+        // One that ends while it is asked has not taken the command, which goes to the next.
+        let mut is_last = false;
+        loop {
+            let (socket, their_socket) = UnixStream::pair().map_err(io("making a socket"))?;
+            socket.set_nonblocking(true).map_err(io("making a socket"))?;
+            let handed = used.start(&their_socket, theirs);
+            drop(their_socket);
+            let (mut control, lifeline) =
+                tokio::net::UnixStream::from_std(socket).map_err(io("watching the supervisor"))?.into_split();
+            let mut start =
+                Start { child: None, records: Records::default(), helper: self.helper(), spec, taken: false };
+            let answer = async {
+                if handed.is_err() {
+                    return Err(SandboxError::HelperLost { helper: self.helper().to_path_buf() }.into());
+                }
+                send(&lifeline, &request).await?;
+                start.pid(&mut control).await
+            };
+            let late = || Err(SandboxError::HelperTimeout { seconds: START_LIMIT.as_secs() }.into());
+            let told = tokio::time::timeout(START_LIMIT, answer).await.unwrap_or_else(|_| late());
+            match told {
+                Ok(pid) => return Ok(Kept { pid, used, records: start.records, control, lifeline }),
+                Err(Refusal::Failed(SandboxError::HelperLost { .. })) if !start.taken => {
+                    let words = tokio::time::timeout(START_LIMIT, used.keeper.last_words()).await;
+                    if let Some(refusal) = words.ok().and_then(|words| refusal_in(words, spec)) {
+                        return Err(refusal);
+                    }
+                    if is_last {
+                        return Err(SandboxError::HelperLost { helper: self.helper().to_path_buf() }.into());
+                    }
+                    is_last = true;
+                    used = self.keeper(key)?;
+                }
+                Err(refusal) => return Err(refusal),
+            }
+        }
+    }
+
+    /// The keeper for a key, started where there is none.
+    #[cfg(target_os = "linux")]
+    fn keeper(&self, key: &keepers::Key) -> Result<keepers::Use, SandboxError> {
+        self.shared.keepers.take(key, || {
+            let failed = |source| SandboxError::HelperStart { helper: self.helper().to_path_buf(), source };
+            let (socket, theirs) = UnixStream::pair().map_err(failed)?;
+            #[expect(clippy::disallowed_methods, reason = "this is the sandbox crate")]
+            let mut command = std::process::Command::new(self.helper());
+            command.arg(HELPER_ARG).arg(crate::KEEPER_ARG).args(descriptors::argument()).arg(&key.thread).env_clear();
+            command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null()).stderr(Stdio::null());
+            Ok((socket, Reaper::of(command.spawn().map_err(failed)?)))
+        })
     }
 
     /// The means, in the order in which they are tried: what worked last, then the best first. One that cannot hold the
@@ -205,10 +383,11 @@ impl Launcher {
         backend: Backend,
     ) -> Result<RunningCommand, Refusal> {
         let Launched { child, socket, output, entry } = launched;
-        let mut start = Start { child, records: Records::default(), helper: self.helper(), spec };
+        let mut start =
+            Start { child: Some(child), records: Records::default(), helper: self.helper(), spec, taken: true };
         // While the supervisor's program is loaded; it starts nothing before it has the request.
         let unlisted = entry.as_ref().and_then(|entry| entry.write().err()).map(|error| error.to_string());
-        let manner = LaunchMode { backend, probe: false, stdin: false, entry: entry.as_ref() };
+        let manner = LaunchMode { backend, probe: false, stdin: false, entry: entry.as_ref(), reader: false };
         let request = link::encode_request(spec, confinement, manner)?;
         let io = |what| move |source| SandboxError::Io { what, source };
         let output = Arc::new(watched(output).map_err(io("watching the output"))?);
@@ -245,10 +424,13 @@ impl Launcher {
         }
         let pid = told?;
         let Start { child, records, .. } = start;
-        let supervisor = child.clone();
-        let pump = Pump::new(child, control, records, Arc::clone(&output), pid, spec.output_limit, entry.clone());
+        let Some(child) = child else {
+            return Err(SandboxError::HelperLost { helper: self.helper().to_path_buf() }.into());
+        };
+        let hold = Hold::Supervisor { supervisor: child, entry, unlisted };
+        let pump = Pump::new(hold.clone(), control, records, Arc::clone(&output), pid, spec.output_limit);
         let terminal = spec.tty.then_some(output);
-        Ok(RunningCommand::new(pid, lifeline, terminal, pump, Keeper { supervisor, entry, unlisted }))
+        Ok(RunningCommand::new(pid, lifeline, terminal, pump, hold))
     }
 
     /// Starts the supervisor with the socket as its stdin and the command's output as its stdout and stderr.
@@ -286,6 +468,30 @@ struct Launched {
     entry: Option<Entry>,
 }
 
+/// What a keeper has started.
+#[cfg(target_os = "linux")]
+pub(crate) struct Kept {
+    pid: u32,
+    pub(crate) used: keepers::Use,
+    records: Records,
+    pub(crate) control: OwnedReadHalf,
+    pub(crate) lifeline: OwnedWriteHalf,
+}
+
+/// Why a keeper could not be made, in its last words; none where it says nothing of that.
+#[cfg(target_os = "linux")]
+fn refusal_in(mut words: Records, spec: &CommandSpec) -> Option<Refusal> {
+    let mut detail = Vec::new();
+    while let Some(record) = words.next() {
+        match record {
+            Record::Detail { text } => detail.extend(text),
+            Record::Failed { step, errno } => return Some(Refusal::of(spec, step, errno, &detail)),
+            _ => {}
+        }
+    }
+    None
+}
+
 /// Sends to a supervisor. Nothing is said of one that does not take it: its own words, if it has any, say more.
 async fn send(lifeline: &OwnedWriteHalf, mut rest: &[u8]) -> Result<(), SandboxError> {
     while !rest.is_empty() {
@@ -301,7 +507,7 @@ async fn send(lifeline: &OwnedWriteHalf, mut rest: &[u8]) -> Result<(), SandboxE
 }
 
 /// Has the runtime watch a descriptor.
-fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the descriptor is owned, so that it stays open and the same for as long as the watch has it.
     #[allow(unsafe_code)]
     let watched = unsafe { AsyncFd::register(fd) };
@@ -310,22 +516,35 @@ fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 
 /// A supervisor that has not yet said whether the command runs.
 struct Start<'a> {
-    child: Reaper,
+    /// Its process; none where a keeper has the command.
+    child: Option<Reaper>,
     records: Records,
     helper: &'a Path,
     spec: &'a CommandSpec,
+    /// Whether the command may have been started.
+    taken: bool,
 }
 
 impl Start<'_> {
     async fn pid(&mut self, control: &mut OwnedReadHalf) -> Result<u32, Refusal> {
         let mut bytes = [0; 64];
-        let (mut detail, mut exit) = (Vec::new(), None);
+        let (mut detail, mut exit, mut failure) = (Vec::new(), None, None);
         loop {
             control.readable().await.map_err(|source| SandboxError::Io { what: "hearing the supervisor", source })?;
             let read = match control.try_read(&mut bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 // A supervisor that died with the request unread resets the connection.
-                Err(_) | Ok(0) => return Err(SandboxError::HelperLost { helper: self.helper.to_path_buf() }.into()),
+                Err(_) | Ok(0) => {
+                    if let Some(refusal) = failure {
+                        return Err(refusal);
+                    }
+                    if self.child.is_some() || !self.taken {
+                        return Err(SandboxError::HelperLost { helper: self.helper.to_path_buf() }.into());
+                    }
+                    // It may have run, and was killed with those who would have told; what they said stands at its end.
+                    details(&String::from_utf8_lossy(&detail)).for_each(|words| self.records.push(&words.encode()));
+                    return Ok(0);
+                }
                 Ok(read) => read,
             };
             self.records.push(&bytes[..read]);
@@ -337,10 +556,18 @@ impl Start<'_> {
                     }
                     Record::Detail { text } => detail.extend(text),
                     Record::Failed { step, errno } => {
-                        self.child.reap();
-                        return Err(Refusal::of(self.spec, step, errno, &detail));
+                        let refusal = Refusal::of(self.spec, step, errno, &detail);
+                        match &mut self.child {
+                            Some(child) => {
+                                child.reap();
+                                return Err(refusal);
+                            }
+                            // When what was made for the command is taken away, the socket closes.
+                            None => failure = Some(refusal),
+                        }
                     }
                     early @ (Record::Exited { .. } | Record::Signaled { .. }) => exit = Some(early),
+                    Record::Taken => self.taken = true,
                     Record::Gone => {}
                 }
             }
@@ -348,13 +575,54 @@ impl Start<'_> {
     }
 }
 
-/// What holders of a command keep to see that it ends.
-#[derive(Debug)]
-pub(crate) struct Keeper {
-    pub(crate) supervisor: Reaper,
-    pub(crate) entry: Option<Entry>,
-    /// Why it is not in the ledger, where it should be.
-    pub(crate) unlisted: Option<String>,
+/// By whom a command is held, for those who see that it ends.
+#[derive(Debug, Clone)]
+pub(crate) enum Hold {
+    /// A supervisor of its own.
+    Supervisor {
+        supervisor: Reaper,
+        entry: Option<Entry>,
+        /// Why it is not in the ledger, where it should be.
+        unlisted: Option<String>,
+    },
+    /// The keeper of its thread, and its number there.
+    #[cfg(target_os = "linux")]
+    Keeper(Arc<keepers::Keeper>, u64),
+}
+
+impl Hold {
+    /// Continues a supervisor that somebody has stopped. A keeper sees to that itself.
+    pub(crate) fn wake(&self) {
+        match self {
+            Self::Supervisor { supervisor, .. } => supervisor.wake(),
+            #[cfg(target_os = "linux")]
+            Self::Keeper(..) => {}
+        }
+    }
+
+    /// Ends what is left where the supervisor cannot.
+    pub(crate) async fn end(&self) {
+        match self {
+            Self::Supervisor { entry: Some(entry), .. } => entry.end().await,
+            Self::Supervisor { entry: None, .. } => {}
+            #[cfg(target_os = "linux")]
+            Self::Keeper(keeper, id) => keeper.kill(*id),
+        }
+    }
+
+    /// Whether there is anything beyond asking the supervisor.
+    pub(crate) fn can_end(&self) -> bool {
+        !matches!(self, Self::Supervisor { entry: None, .. })
+    }
+
+    /// Takes the exit of a supervisor that has ended.
+    pub(crate) fn reap(&mut self) {
+        match self {
+            Self::Supervisor { supervisor, .. } => supervisor.reap(),
+            #[cfg(target_os = "linux")]
+            Self::Keeper(..) => {}
+        }
+    }
 }
 
 /// Makes sure that a supervisor leaves no zombie, whichever way its owner ends. Copies are for the same supervisor; the

@@ -29,6 +29,8 @@ mod error;
 mod files;
 mod git_config;
 mod hidden;
+#[cfg(target_os = "linux")]
+mod keepers;
 mod launcher;
 mod ledger;
 #[cfg(target_os = "linux")]
@@ -39,11 +41,15 @@ mod login_path;
 mod mode;
 mod own_end;
 mod own_process;
+#[cfg(target_os = "linux")]
+mod passing;
 mod pins;
 mod policy;
 mod processes;
 mod protected;
 mod pump;
+#[cfg(target_os = "linux")]
+mod reading;
 mod refusal;
 mod repository;
 mod running;
@@ -60,7 +66,7 @@ pub use confinement::{Confinement, WritableRoot};
 pub use descriptors::{OUT_OF_DESCRIPTORS, is_out_of_descriptors, raise_descriptor_limit};
 pub use env_policy::{EnvPolicy, Inherit};
 pub use error::{ErrorKind, SandboxError};
-pub use files::{Entry, EntryKind, FileView, Links, OpenError, Opened, OpenedDirectory, OpenedFile};
+pub use files::{Entry, EntryKind, FileView, Links, OpenError, Opened, OpenedDirectory, OpenedFile, ViewDescription};
 pub use hidden::names_credentials;
 pub use launcher::Launcher;
 pub use ledger::run_directory;
@@ -70,8 +76,10 @@ pub use login_path::{LOGIN_SHELL_TIMEOUT, LoginPath};
 pub use mode::SandboxMode;
 pub use own_end::{end_now, ending_signals};
 pub use own_process::hide_own_process;
-pub use policy::{GUARDED_NAMES, GitAccess, HostPaths, PROTECTED_NAMES, SandboxPolicy, WorkspaceWrite};
+pub use policy::{GUARDED_NAMES, GitAccess, HostPaths, PROTECTED_NAMES, SandboxPolicy, Widening, WorkspaceWrite};
 pub use processes::{Life, ProcessId};
+#[cfg(target_os = "linux")]
+pub use reading::ReaderProcess;
 pub use refusal::{Tried, fix};
 pub use repository::is_repository_root;
 pub use running::{ExitStatus, RunningCommand, WaitOutcome};
@@ -84,22 +92,40 @@ pub const HELPER_ARG: &str = "sandbox-exec";
 /// What follows [`HELPER_ARG`] where the program is the stage inside of bubblewrap's namespaces. No thread is named so.
 pub(crate) const INSIDE_ARG: &str = "--inside";
 
+/// What follows [`HELPER_ARG`] where the program is the keeper of a thread.
+#[cfg(target_os = "linux")]
+pub(crate) const KEEPER_ARG: &str = "--keeper";
+
 /// The version of Landlock that the kernel has; 0 where there is none.
 #[must_use]
 pub fn landlock_version() -> i64 {
     supervisor::landlock_version()
 }
 
+/// A function that a process of its own runs in the view of one thread's commands, read-only: see [`Launcher::reader`]. It gets a
+/// connected Unix socket and nothing else, works until that is closed, and returns.
+pub type Reader = fn(std::os::fd::OwnedFd);
+
 /// Becomes the supervisor where the program was started as one, and otherwise does nothing.
 ///
 /// It has to be the first thing `main` does: whatever runs before it is paid for by every command, and the supervisor
 /// must have one thread. It does not return where the first argument is [`HELPER_ARG`].
 pub fn dispatch_helper() {
+    dispatch_helper_with(None);
+}
+
+/// The same, for a program that has a function for [`Launcher::reader`].
+pub fn dispatch_helper_with(reader: Option<Reader>) {
     let mut args = std::env::args_os().skip(1);
     if args.next().is_some_and(|first| first == HELPER_ARG) {
         let rest: Vec<_> = args.collect();
         match rest.split_first() {
             Some((first, descriptors)) if first == INSIDE_ARG => supervisor::run_inside(descriptors),
+            #[cfg(target_os = "linux")]
+            Some((first, rest)) if first == KEEPER_ARG => {
+                rest.first().into_iter().for_each(|argument| descriptors::obey(argument));
+                supervisor::run_keeper(reader)
+            }
             other => {
                 if let Some((first, _)) = other {
                     descriptors::obey(first);
@@ -108,4 +134,6 @@ pub fn dispatch_helper() {
             }
         }
     }
+    #[cfg(not(target_os = "linux"))]
+    let _ = reader;
 }

@@ -20,6 +20,25 @@ use crate::{CommandSpec, Confinement, DirectoryId, SandboxError, SandboxMode, Wr
 /// Asks the supervisor to end everything below it. The end of the stream asks the same.
 pub(crate) const TERMINATE: u8 = b'T';
 
+/// Sends SIGINT to the command's group.
+pub(crate) const INTERRUPT: u8 = b'I';
+
+/// What a server asks of a thread's keeper: a byte, and the number of the command in native order.
+pub(crate) const KEEPER_MESSAGE: usize = 9;
+
+/// Start a command. Two descriptors go along: the socket of the command, on which its request follows, and its output.
+pub(crate) const START: u8 = b'C';
+
+/// Kill what supervises a command, and with it all of the command.
+pub(crate) const KILL: u8 = b'K';
+
+/// A message to a keeper.
+pub(crate) fn keeper_message(what: u8, command: u64) -> [u8; KEEPER_MESSAGE] {
+    let mut message = [what; KEEPER_MESSAGE];
+    message[1..].copy_from_slice(&command.to_ne_bytes());
+    message
+}
+
 /// The most a request may be long; above what Linux takes for one program.
 const MAX_REQUEST: usize = 16 << 20;
 
@@ -31,6 +50,7 @@ const FLAG_TTY: u32 = 1;
 const FLAG_NETWORK: u32 = 2;
 const FLAG_PROBE: u32 = 4;
 const FLAG_STDIN: u32 = 8;
+const FLAG_READER: u32 = 16;
 
 /// What a path of the confinement is.
 const WORKSPACE: u8 = b'w';
@@ -57,6 +77,8 @@ pub(crate) struct LaunchMode<'a> {
     pub(crate) stdin: bool,
     /// Where it is written down, if it is.
     pub(crate) entry: Option<&'a Entry>,
+    /// Whether no program is executed, but the function that the program has for reading is called.
+    pub(crate) reader: bool,
 }
 
 /// The request for a command.
@@ -117,6 +139,7 @@ pub(crate) fn encode_request(
         (confinement.network, FLAG_NETWORK),
         (manner.probe, FLAG_PROBE),
         (manner.stdin, FLAG_STDIN),
+        (manner.reader, FLAG_READER),
     ];
     let flags = flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag);
     let numbers: [u32; NUMBERS] = [
@@ -166,6 +189,7 @@ pub(crate) struct Request {
     pub(crate) tty: bool,
     pub(crate) probe: bool,
     pub(crate) stdin: bool,
+    pub(crate) reader: bool,
     pub(crate) backend: Backend,
     pub(crate) confinement: Confinement,
     /// Where the command is written down, if it is.
@@ -208,6 +232,7 @@ impl Request {
             tty: flags & FLAG_TTY != 0,
             probe: flags & FLAG_PROBE != 0,
             stdin: flags & FLAG_STDIN != 0,
+            reader: flags & FLAG_READER != 0,
             backend: Backend::from_wire(backend)?,
             confinement: Confinement {
                 network: flags & FLAG_NETWORK != 0,
@@ -317,6 +342,8 @@ const DETAIL: usize = RECORD - 1;
 /// What the supervisor tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Record {
+    /// A keeper has the command; what it says of it follows. Without this word the command was not started.
+    Taken,
     /// The command runs under this process id.
     Started { pid: u32 },
     /// A piece of text, padded with zeros, that says more of the failure told next.
@@ -347,6 +374,7 @@ impl Record {
             Self::Exited { code, is_last } => (b'X', code, is_last.into()),
             Self::Signaled { signal, is_last } => (b'K', signal, is_last.into()),
             Self::Gone => (b'G', 0, 0),
+            Self::Taken => (b'T', 0, 0),
             Self::Detail { text } => {
                 let mut out = [b'D'; RECORD];
                 out[1..].copy_from_slice(&text);
@@ -371,6 +399,7 @@ impl Record {
             b'X' => Self::Exited { code: first, is_last: second != 0 },
             b'K' => Self::Signaled { signal: first, is_last: second != 0 },
             b'G' => Self::Gone,
+            b'T' => Self::Taken,
             _ => return None,
         })
     }
@@ -456,7 +485,8 @@ mod tests {
         }
     }
 
-    const MANNER: LaunchMode<'_> = LaunchMode { backend: Backend::Landlock, probe: true, stdin: false, entry: None };
+    const MANNER: LaunchMode<'_> =
+        LaunchMode { backend: Backend::Landlock, probe: true, stdin: false, entry: None, reader: false };
 
     fn encoded() -> Vec<u8> {
         encode_request(&spec(), &confinement(), MANNER).unwrap()

@@ -76,6 +76,20 @@ pub struct SandboxPolicy {
     pub temporary: Option<PathBuf>,
     /// What `workspace-write` allows beside them.
     pub workspace_write: WorkspaceWrite,
+    /// What one command is allowed beyond the policy of its thread.
+    pub widening: Widening,
+}
+
+/// What one command in `workspace-write` is allowed beyond the policy of its thread. It is no other policy: the command runs beside
+/// the thread's other ones and reaches them, but for what follows from it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Widening {
+    /// More directories to write in, absolute.
+    pub writable_roots: Vec<PathBuf>,
+    /// Whether it is in the machine's network; then it is not in the thread's, and does not reach servers there.
+    pub network: bool,
+    /// Whether it may write the repository as under [`GitAccess::Commit`].
+    pub git: bool,
 }
 
 /// Places of the user that a policy speaks of. The command line fills it in; nothing here reads the environment.
@@ -101,14 +115,21 @@ impl SandboxPolicy {
     /// A policy for whatever directory the path leads to when it is used.
     #[must_use]
     pub fn new(mode: SandboxMode, workspace: PathBuf, workspace_write: WorkspaceWrite) -> Self {
-        Self { mode, workspace, workspace_id: None, temporary: None, workspace_write }
+        Self { mode, workspace, workspace_id: None, temporary: None, workspace_write, widening: Widening::default() }
+    }
+
+    /// The policy of the thread, without what widens it for one command.
+    #[must_use]
+    pub fn of_thread(&self) -> Self {
+        Self { widening: Widening::default(), ..self.clone() }
     }
 
     /// Whether commands that are nothing but git may write their repository. What is missing beside it must be held, for which
     /// namespaces are needed.
     #[must_use]
     pub fn opens_git(&self) -> bool {
-        let is_asked = self.mode == SandboxMode::WorkspaceWrite && self.workspace_write.git == GitAccess::Commit;
+        let is_allowed = self.workspace_write.git == GitAccess::Commit || self.widening.git;
+        let is_asked = self.mode == SandboxMode::WorkspaceWrite && is_allowed;
         cfg!(target_os = "linux") && is_asked
     }
 
@@ -117,7 +138,7 @@ impl SandboxPolicy {
     pub fn reaches_network(&self) -> bool {
         match self.mode {
             SandboxMode::ReadOnly => false,
-            SandboxMode::WorkspaceWrite => self.workspace_write.network_access,
+            SandboxMode::WorkspaceWrite => self.workspace_write.network_access || self.widening.network,
             SandboxMode::DangerFullAccess => true,
         }
     }

@@ -12,8 +12,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::capture::Capture;
-use crate::launcher::Reaper;
-use crate::ledger::Entry;
+#[cfg(target_os = "linux")]
+use crate::keepers;
+use crate::launcher::Hold;
 use crate::link::{Record, Records};
 use crate::running::TERMINATE_LIMIT;
 use crate::{ExitStatus, supervisor};
@@ -55,7 +56,7 @@ impl Shared {
 
 /// The task's state.
 pub(crate) struct Pump {
-    child: Reaper,
+    hold: Hold,
     control: OwnedReadHalf,
     records: Records,
     output: Arc<AsyncFd<OwnedFd>>,
@@ -67,24 +68,46 @@ pub(crate) struct Pump {
     said_gone: bool,
     /// Whether the command was the last of its tree and the supervisor takes away what it had put into the workspace.
     is_tidying: bool,
-    /// Where the command is written down, if it is.
-    entry: Option<Entry>,
+    /// What is said of the command's end, beside how it exited.
+    words: Vec<u8>,
+    /// Its hold on its keeper, where it has one.
+    #[cfg(target_os = "linux")]
+    used: Option<keepers::Use>,
 }
 
 impl Pump {
     pub(crate) fn new(
-        child: Reaper,
+        hold: Hold,
         control: OwnedReadHalf,
         records: Records,
         output: Arc<AsyncFd<OwnedFd>>,
         pid: u32,
         output_limit: usize,
-        entry: Option<Entry>,
     ) -> Self {
         let shared = Arc::new(Shared { capture: Mutex::new(Capture::new(output_limit)) });
         let progress = watch::Sender::new(Progress::default());
         let (exit, said_gone, is_tidying) = (None, false, false);
-        Self { child, control, records, output, pid, shared, progress, exit, said_gone, is_tidying, entry }
+        Self {
+            hold,
+            control,
+            records,
+            output,
+            pid,
+            shared,
+            progress,
+            exit,
+            said_gone,
+            is_tidying,
+            words: Vec::new(),
+            #[cfg(target_os = "linux")]
+            used: None,
+        }
+    }
+
+    /// Holds the command's keeper until nothing is left of the command.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn using(self, used: keepers::Use) -> Self {
+        Self { used: Some(used), ..self }
     }
 
     /// What holders look at.
@@ -131,9 +154,7 @@ impl Pump {
                 }
                 () = sleep_until(end_by.unwrap_or_else(Instant::now)), if end_by.is_some() && is_control_open => {
                     end_by = None;
-                    if let Some(entry) = &self.entry {
-                        entry.end().await;
-                    }
+                    self.hold.end().await;
                 }
                 () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
                     deadline = None;
@@ -175,7 +196,11 @@ impl Pump {
                     self.is_tidying = false;
                     continue;
                 }
-                Record::Started { .. } | Record::Detail { .. } | Record::Failed { .. } => continue,
+                Record::Detail { text } => {
+                    self.words.extend(text.into_iter().filter(|byte| *byte != 0));
+                    continue;
+                }
+                Record::Taken | Record::Started { .. } | Record::Failed { .. } => continue,
             };
             // The first counts: a command exits once.
             let (exit, is_last) = exit;
@@ -189,14 +214,17 @@ impl Pump {
 
     /// The supervisor has ended.
     async fn handle_end(&mut self, deadline: &mut Option<Instant>) {
-        self.child.reap();
-        if !self.said_gone {
+        self.hold.reap();
+        if !self.said_gone && matches!(self.hold, Hold::Supervisor { .. }) {
             // Somebody killed it. The command died with it; what else is left must not outlive it.
             supervisor::kill_session(self.pid);
-            if let Some(entry) = &self.entry {
-                entry.end().await;
-            }
+            self.hold.end().await;
         }
+        if !self.words.is_empty() {
+            self.shared.capture().push(&std::mem::take(&mut self.words));
+        }
+        #[cfg(target_os = "linux")]
+        drop(self.used.take());
         self.is_tidying = false;
         let killed = ExitStatus { code: None, signal: Some(libc::SIGKILL) };
         self.exit.get_or_insert(killed);

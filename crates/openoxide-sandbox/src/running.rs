@@ -11,7 +11,7 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::launcher::Keeper;
+use crate::launcher::Hold;
 use crate::pump::{Progress, Pump, Shared};
 use crate::{Output, SandboxError, link};
 
@@ -23,6 +23,10 @@ const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// How long a full terminal buffer is waited for.
 const TYPE_LIMIT: Duration = Duration::from_secs(5);
+
+/// What the keys send that interrupt a program and that end its input.
+const INTERRUPT_KEY: u8 = 3;
+const END_KEY: u8 = 4;
 
 /// How a command ended: one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +59,7 @@ pub struct RunningCommand {
     progress: watch::Receiver<Progress>,
     /// The version whose output was taken.
     seen: AtomicU64,
-    keeper: Keeper,
+    hold: Hold,
 }
 
 impl RunningCommand {
@@ -65,21 +69,26 @@ impl RunningCommand {
         lifeline: OwnedWriteHalf,
         terminal: Option<Arc<AsyncFd<OwnedFd>>>,
         pump: Pump,
-        keeper: Keeper,
+        hold: Hold,
     ) -> Self {
         let (shared, progress) = pump.views();
         tokio::spawn(pump.run());
-        Self { pid, lifeline, terminal, shared, progress, seen: AtomicU64::new(0), keeper }
+        Self { pid, lifeline, terminal, shared, progress, seen: AtomicU64::new(0), hold }
     }
 
     /// Why the command is not written down where the next start would find it, if the server and all supervisors are
     /// killed; none where it is, or need not be.
     #[must_use]
     pub fn unlisted(&self) -> Option<&str> {
-        self.keeper.unlisted.as_deref()
+        match &self.hold {
+            Hold::Supervisor { unlisted, .. } => unlisted.as_deref(),
+            #[cfg(target_os = "linux")]
+            Hold::Keeper(..) => None,
+        }
     }
 
-    /// The process id of the command, which is also its session and its process group.
+    /// The process id of the command, which is also its session and its process group; that of the namespace's first process where
+    /// the command has a namespace of its own, and the number within the namespace where a thread's commands share one.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
@@ -119,10 +128,18 @@ impl RunningCommand {
 
     /// Types into the terminal. `\u{3}` is what the interrupt key sends.
     ///
+    /// Without a terminal, these keys alone are understood: `\u{3}` sends SIGINT to the command's process group, and `\u{4}` closes
+    /// its input, which has nothing in it and is closed already.
+    ///
     /// # Errors
     /// Where the command has no terminal or has exited, or does not read for five seconds.
     pub async fn write_stdin(&self, bytes: &[u8]) -> Result<(), SandboxError> {
-        let Some(terminal) = &self.terminal else { return Err(SandboxError::StdinClosed) };
+        let Some(terminal) = &self.terminal else {
+            if !bytes.iter().all(|key| matches!(*key, INTERRUPT_KEY | END_KEY)) {
+                return Err(SandboxError::StdinClosed);
+            }
+            return if bytes.contains(&INTERRUPT_KEY) { self.interrupt() } else { Ok(()) };
+        };
         let deadline = Instant::now() + TYPE_LIMIT;
         let mut progress = self.progress.clone();
         let mut rest = bytes;
@@ -152,6 +169,21 @@ impl RunningCommand {
         Ok(())
     }
 
+    /// Sends SIGINT to the command's process group, as the interrupt key of a terminal does.
+    ///
+    /// # Errors
+    /// Where the command has exited, or nobody hears for it.
+    fn interrupt(&self) -> Result<(), SandboxError> {
+        if self.exit_status().is_some() {
+            return Err(SandboxError::Exited);
+        }
+        match self.lifeline.try_write(&[link::INTERRUPT]) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(SandboxError::Exited),
+            Err(source) => Err(SandboxError::Io { what: "interrupting the command", source }),
+        }
+    }
+
     /// How the command exited, once it has and its output up to then can be taken.
     #[must_use]
     pub fn exit_status(&self) -> Option<ExitStatus> {
@@ -174,11 +206,11 @@ impl RunningCommand {
     pub async fn terminate(&self) {
         // One byte always has room. It fails where the supervisor is gone, which is what is asked for.
         let _ = self.lifeline.try_write(&[link::TERMINATE]);
-        self.keeper.supervisor.wake();
+        self.hold.wake();
         let mut progress = self.progress.clone();
         let is_gone = timeout(TERMINATE_LIMIT, progress.wait_for(|progress| progress.is_gone)).await.is_ok();
-        if !is_gone && let Some(entry) = &self.keeper.entry {
-            entry.end().await;
+        if !is_gone && self.hold.can_end() {
+            self.hold.end().await;
             // Of the supervisors, too, nothing is left but an exit to take.
             let _ = timeout(LAST_WORD, progress.wait_for(|progress| progress.is_gone)).await;
         }
@@ -188,6 +220,6 @@ impl RunningCommand {
 impl Drop for RunningCommand {
     fn drop(&mut self) {
         // The lifeline closes now, which only a supervisor notices that is not stopped.
-        self.keeper.supervisor.wake();
+        self.hold.wake();
     }
 }

@@ -29,7 +29,7 @@ use rustix::process::{Resource, Rlimit, WaitOptions};
 use crate::Confinement;
 #[cfg(target_os = "linux")]
 use crate::link::read_places;
-use crate::link::{Record, Request, Step, TERMINATE, details};
+use crate::link::{INTERRUPT, Record, Request, Step, TERMINATE, details};
 use confine::Started;
 pub(crate) use confine::landlock_version;
 use descendants::Sweeper;
@@ -90,18 +90,38 @@ pub(crate) fn run() -> ! {
     }
 }
 
+/// Runs the keeper of one thread. Its stdin is the socket to the server; `reader` is what it can run in place of a program.
+#[cfg(target_os = "linux")]
+pub(crate) fn run_keeper(reader: Option<crate::Reader>) -> ! {
+    let Ok(mut control) = take_control(INPUT) else { exit(NO_REQUEST) };
+    let begun = prepare().and_then(|null| child::detach(null.as_fd()).map(|()| null));
+    let failure = match begun {
+        Ok(null) => confine::keep(control, null, reader),
+        Err(errno) => {
+            control.tell_failure(&Failure::new(Step::Prepare, errno));
+            exit(1)
+        }
+    };
+    exit(i32::from(failure.is_err()))
+}
+
 struct NoRequest;
 
-fn supervise() -> Result<(), NoRequest> {
+/// Takes the socket to the launcher, and closes every descriptor from this one on.
+fn take_control(first_to_close: i32) -> Result<Control, NoRequest> {
     let is_socket = rustix::fs::fstat(rustix::stdio::stdin())
         .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_socket());
     if !is_socket {
         return Err(NoRequest);
     }
-    child::close_others(INPUT + 1);
+    child::close_others(first_to_close);
     // The duplicate is closed at exec, which the standard descriptor is not. It is a low one, now that all are closed.
     let control = rustix::stdio::stdin().try_clone_to_owned().map_err(|_| NoRequest)?;
-    let mut control = Control { socket: UnixStream::from(control), is_open: true };
+    Ok(Control::of(control))
+}
+
+fn supervise() -> Result<(), NoRequest> {
+    let mut control = take_control(INPUT + 1)?;
     match prepare() {
         Ok(null) => {
             let request = Request::read(&mut control.socket).ok_or(NoRequest)?;
@@ -186,7 +206,19 @@ struct Control {
     is_open: bool,
 }
 
+/// What the launcher asks of a supervisor.
+enum Order {
+    /// To end the tree.
+    End,
+    /// To send SIGINT to the command's group.
+    Interrupt,
+}
+
 impl Control {
+    fn of(socket: OwnedFd) -> Self {
+        Self { socket: UnixStream::from(socket), is_open: true }
+    }
+
     /// Tells the launcher, if there still is one.
     fn tell(&mut self, record: Record) {
         let _ = self.socket.write_all(&record.encode());
@@ -212,15 +244,17 @@ impl Control {
         self.is_open.then(|| self.socket.as_fd())
     }
 
-    /// Reads what made the socket readable; true where it means that the tree has to end.
-    fn asks_to_end(&mut self) -> bool {
+    /// Reads what made the socket readable.
+    fn order(&mut self) -> Option<Order> {
         let mut byte = [0];
         match self.socket.read(&mut byte) {
-            Ok(1) => byte[0] == TERMINATE,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => false,
+            Ok(1) if byte == [TERMINATE] => Some(Order::End),
+            Ok(1) if byte == [INTERRUPT] => Some(Order::Interrupt),
+            Ok(1) => None,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => None,
             Ok(_) | Err(_) => {
                 self.is_open = false;
-                true
+                Some(Order::End)
             }
         }
     }
@@ -269,26 +303,35 @@ fn watch(started: &Started, tty: bool, control: &mut Control, twin: &Twin, liste
         };
         // A child that died since it was reaped above has a pending SIGCHLD, which ends the wait at once.
         let is_readable = signals::wait(control.fd(), pause);
-        if is_readable && control.asks_to_end() && matches!(ending, Ending::No) {
-            ending = Ending::Asked { kill_at: Instant::now() + PATIENCE };
+        match is_readable.then(|| control.order()).flatten() {
+            Some(Order::End) if matches!(ending, Ending::No) => {
+                ending = Ending::Asked { kill_at: Instant::now() + PATIENCE };
+            }
+            Some(Order::Interrupt) if started.is_command => {
+                let _ = rustix::process::kill_process_group(started.pid, rustix::process::Signal::INT);
+            }
+            // The command's process is in another namespace, of which only what is below it here is known.
+            Some(Order::Interrupt) => sweeper.interrupt(),
+            Some(Order::End) | None => {}
         }
     }
 }
 
 /// Takes the exits of all children that have one and tells the command's; true where no child is left.
 fn reap(started: &Started, control: &mut Control) -> bool {
-    loop {
+    let mut exit = None;
+    let is_childless = loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, status))) if pid == started.pid && started.is_command => {
-                if let Some(record) = Record::of_exit(status, false) {
-                    control.tell(record);
-                }
-            }
+            Ok(Some((pid, status))) if pid == started.pid && started.is_command => exit = Some(status),
             Ok(Some(_)) | Err(Errno::INTR) => {}
-            Ok(None) => return false,
-            Err(_) => return true,
+            Ok(None) => break false,
+            Err(_) => break true,
         }
+    };
+    if let Some(record) = exit.and_then(|status| Record::of_exit(status, is_childless && started.is_tidied)) {
+        control.tell(record);
     }
+    is_childless
 }
 
 /// Ends this process at once: nothing here has to be unwound, and the copy after fork must not do it twice.

@@ -13,6 +13,7 @@ use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 
 use super::support::Bench;
 use crate::tools::before::Before;
+use crate::tools::reads::tests::Threads;
 use crate::tools::{PictureRoom, Reader, ToolCall, ToolHost as _};
 use crate::tools::{ToolEnv, TurnEnv};
 use crate::turn::ContextDue;
@@ -28,14 +29,14 @@ const ROUNDS: usize = 300;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A thread whose server keeps a secret beside its workspace.
-struct House {
-    bench: Bench,
-    thread: Arc<Thread>,
+pub(super) struct House {
+    pub(super) bench: Bench,
+    pub(super) thread: Arc<Thread>,
     top: PathBuf,
 }
 
 impl House {
-    fn new(sandbox: SandboxMode) -> Self {
+    pub(super) fn new(sandbox: SandboxMode) -> Self {
         let bench = Bench::with(Vec::new(), |config| {
             let top = config.cwd.parent().unwrap().canonicalize().unwrap();
             fs::create_dir_all(top.join("home/sub")).unwrap();
@@ -47,7 +48,8 @@ impl House {
             config.launcher = Launcher::new("/nowhere".into(), host_paths);
         });
         let defaults = bench.manager.config().thread_defaults();
-        let config = ThreadConfig { sandbox, approval_policy: ApprovalPolicy::OnRequest, ..defaults };
+        let model = "gpt-that-sees".to_owned();
+        let config = ThreadConfig { sandbox, model, approval_policy: ApprovalPolicy::OnRequest, ..defaults };
         let thread = bench.manager.start_thread(config).unwrap();
         let top = thread.config().cwd.parent().unwrap().to_owned();
         Self { bench, thread, top }
@@ -85,7 +87,7 @@ impl House {
     }
 
     /// Runs one call of a tool to its end, asking nobody.
-    async fn call(&self, name: &str, arguments: serde_json::Value) -> String {
+    pub(super) async fn call(&self, name: &str, arguments: serde_json::Value) -> String {
         let (env, custom) = (self.env(), name == "apply_patch");
         let input = if custom { arguments.as_str().unwrap().to_owned() } else { arguments.to_string() };
         let call = ToolCall { call_id: "c".into(), name: name.into(), input, custom };
@@ -136,7 +138,10 @@ fn secret(house: &House) -> Vec<String> {
 }
 
 async fn reading_tools_give_nothing_away(sandbox: SandboxMode) {
-    let house = House::new(sandbox);
+    reading_tools_of(&House::new(sandbox)).await;
+}
+
+async fn reading_tools_of(house: &House) {
     let _exchange = house.exchange();
     let calls = [
         ("read_file", serde_json::json!({"path": "f"})),
@@ -169,8 +174,17 @@ async fn reading_tools_give_nothing_away_in_full_access() {
     reading_tools_give_nothing_away(SandboxMode::DangerFullAccess).await;
 }
 
-#[test]
-fn project_documents_and_the_record_of_changes_give_nothing_away() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reading_tools_give_nothing_away_where_a_helper_reads() {
+    let house = House::new(SandboxMode::WorkspaceWrite);
+    let helpers = Arc::new(Threads::serving());
+    *house.bench.runner.helpers.lock().unwrap() = Some(Arc::clone(&helpers) as _);
+    reading_tools_of(&house).await;
+    assert_eq!(helpers.started.load(Ordering::SeqCst), 1, "one read after the other, by one helper");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn project_documents_and_the_record_of_changes_give_nothing_away() {
     let house = House::new(SandboxMode::WorkspaceWrite);
     let _exchange = house.exchange();
     let core = &house.thread.core;
@@ -179,7 +193,11 @@ fn project_documents_and_the_record_of_changes_give_nothing_away() {
         let shell = core.shell;
         let (items, _) = context::due(ContextDue::Everything, &core.config, shell, house.thread.config(), &[], &view());
         assert!(!format!("{items:?}").contains(SECRET), "AGENTS.md in round {round}");
-        let changes = Before::look(view()).and_then(Before::changes);
+        let (place, seen) = (Arc::clone(&house.thread).read_place(), view());
+        let changes = match Before::look(&place, move || Ok(seen)).await {
+            Some(before) => before.changes(&place).await,
+            None => None,
+        };
         assert!(!format!("{changes:?}").contains(SECRET), "the record of changes in round {round}");
     }
 }

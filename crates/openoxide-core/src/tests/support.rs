@@ -16,11 +16,12 @@ use openoxide_sandbox::{
 };
 use tokio::sync::Notify;
 
+use crate::tools::reads::{Helpers, ReadHelper};
 use crate::tools::runner::{CommandRunner, Running};
 use crate::turn::TurnHost as _;
 use crate::{
     ApprovalPolicy, ApprovalRequest, Attachment, Config, Event, EventReceiver, Op, Submitted, Thread, ThreadConfig,
-    ThreadManager, TurnId, TurnResult,
+    ThreadId, ThreadManager, TurnId, TurnResult,
 };
 
 /// One response of the scripted model.
@@ -150,9 +151,18 @@ pub(super) struct Pretend {
     pub(super) spawned: Arc<Notify>,
     /// No mode can be enforced.
     pub(super) refuses: AtomicBool,
+    /// Reads are done by these.
+    pub(super) helpers: Mutex<Option<Arc<dyn Helpers>>>,
 }
 
 impl CommandRunner for Pretend {
+    fn start_reader(&self, _: ThreadId, _: SandboxPolicy) -> BoxFuture<'static, Result<Option<ReadHelper>, String>> {
+        match &*self.helpers.lock().unwrap() {
+            Some(helpers) => helpers.start(),
+            None => futures_util::future::ready(Ok(None)).boxed(),
+        }
+    }
+
     fn probe(&self, _: &SandboxPolicy) -> Result<(), String> {
         match self.refuses.load(Ordering::SeqCst) {
             true => Err("nothing here can hold it".to_owned()),

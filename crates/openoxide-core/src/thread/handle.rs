@@ -21,6 +21,7 @@ use crate::api::Owner;
 use crate::mutex::lock;
 use crate::store::Rollout;
 use crate::tools::commands::Commands;
+use crate::tools::reads::ReadPool;
 use crate::{ApprovalId, ApprovalRequest, Held, PlanStep, ThreadConfig, ThreadId, TurnId, TurnResult};
 
 /// Who keeps the threads in memory, as far as a thread needs it.
@@ -56,6 +57,8 @@ pub struct Thread {
     pub(super) place: OnceLock<Held<Owner>>,
     /// Room for its history as it was after the latest turn, where there was any.
     pub(super) room: Mutex<Option<Held<Owner>>>,
+    /// Processes that read for the turn that runs, once one was needed.
+    pub(super) readers: Mutex<Option<Arc<ReadPool>>>,
 }
 
 /// What a thread is doing at one moment, and everything it tells from then on.
@@ -125,6 +128,7 @@ impl Thread {
             idle: Notify::new(),
             place: OnceLock::new(),
             room: Mutex::default(),
+            readers: Mutex::default(),
             core,
         }
     }
@@ -260,6 +264,7 @@ impl Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         self.core.kept_diffs.forget_thread(self.id);
+        self.core.runner.release(&self.id.to_string());
         self.drop_temporary();
     }
 }

@@ -231,6 +231,7 @@ impl Thread {
             });
         }
         self.release_if_idle(state);
+        self.core.runner.release(&self.id().to_string());
         if let Some(registry) = self.registry.upgrade() {
             registry.forget(self.id());
         }

@@ -1,9 +1,11 @@
 //! The side of a thread that its tools see, and its directories.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use openoxide_sandbox::{Confinement, FileView, SandboxMode, SandboxPolicy, Workspace};
 
 use super::handle::Thread;
@@ -13,6 +15,7 @@ use crate::api::Owner;
 use crate::mutex::lock;
 use crate::store::{RolloutItem, ThreadStore};
 use crate::tools::commands::Commands;
+use crate::tools::reads::{Helpers, ReadHelper, ReadPlace, ReadPool};
 use crate::tools::runner::CommandRunner;
 use crate::tools::{Reader, Shell, ToolHost};
 use crate::{Config, CoreError, Event, Shares, ThreadConfig, ThreadId};
@@ -44,6 +47,13 @@ impl ToolHost for Thread {
 
     fn reads(&self) -> &Arc<Shares<Owner>> {
         &self.core.reads
+    }
+
+    fn read_place(self: Arc<Self>) -> ReadPlace {
+        let is_confined = self.config().sandbox != SandboxMode::DangerFullAccess;
+        let pool = || Arc::new(ReadPool::new(Arc::new(Readers(Arc::downgrade(&self)))));
+        let pool = is_confined.then(|| Arc::clone(lock(&self.readers).get_or_insert_with(pool)));
+        ReadPlace { reads: Arc::clone(&self.core.reads), owner: self.config().owner.clone(), pool }
     }
 
     fn emit(&self, event: Event) {
@@ -108,7 +118,34 @@ impl ToolHost for Thread {
     }
 }
 
+/// Starts the processes that read for a thread.
+struct Readers(Weak<Thread>);
+
+impl Helpers for Readers {
+    fn start(&self) -> BoxFuture<'static, Result<Option<ReadHelper>, String>> {
+        let Some(thread) = self.0.upgrade() else {
+            return std::future::ready(Err("the thread is closed".to_owned())).boxed();
+        };
+        async move {
+            // The same policy as that of its commands, so that they share a box.
+            let this = Arc::clone(&thread);
+            let temporary = tokio::task::spawn_blocking(move || this.temporary_directory()).await;
+            // Where it cannot be made no command runs either, and the server reads.
+            let Ok(temporary) = temporary.map_err(|error| error.to_string())? else { return Ok(None) };
+            let policy = SandboxPolicy { temporary, ..thread.sandbox_policy() };
+            thread.core.runner.start_reader(thread.id(), policy).await
+        }
+        .boxed()
+    }
+}
+
 impl Thread {
+    /// Ends the processes that read for the turn that runs.
+    pub(crate) fn end_readers(&self) {
+        let readers = lock(&self.readers).take();
+        readers.inspect(|readers| readers.close());
+    }
+
     /// What the thread's commands see as `/tmp`; none where that is the system's own. Where it cannot be made, commands are
     /// refused, and readers look in its place all the same: never in the system's.
     fn private_tmp(&self) -> Option<PathBuf> {

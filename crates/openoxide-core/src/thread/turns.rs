@@ -58,6 +58,7 @@ pub(crate) async fn run_turns(thread: Arc<Thread>, first: StartedTurn) {
             close_history(&thread, parts.interruption.as_ref(), parts.left_over);
         }
         note_changes(&thread, &diff).await;
+        thread.end_readers();
         let (files_changed, diff, files) = {
             let diff = lock(&diff);
             (diff.files_changed(), diff.unified(), diff.records())
@@ -92,14 +93,16 @@ async fn note_changes(thread: &Arc<Thread>, diff: &Mutex<TurnDiff>) {
         let mut diff = lock(diff);
         (diff.take_before(), diff.take_obeyed())
     };
-    let has_looked = before.is_some() || obeyed.is_some();
-    let (before, touched) = before.map_or((None, 0), |(before, touched)| (Some(before), touched));
-    let look = move || (before.and_then(Before::changes), obeyed.map(Obeyed::others));
     // A turn without a command ends at once.
-    let (changes, others) =
-        if has_looked { tokio::task::spawn_blocking(look).await.unwrap_or_default() } else { (None, None) };
-    let is_recorded = changes.is_some();
-    if let Some(changes) = changes {
+    let others = match obeyed {
+        Some(obeyed) => tokio::task::spawn_blocking(|| obeyed.others()).await.unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let mut is_recorded = false;
+    if let Some((before, touched)) = before
+        && let Some(changes) = before.changes(&Arc::clone(thread).read_place()).await
+    {
+        is_recorded = true;
         for repository in &changes.repositories {
             thread.warn_in_result(format!(
                 "a command of this turn made a bare git repository, {}: git takes orders from it, hooks and configuration \
@@ -110,7 +113,7 @@ async fn note_changes(thread: &Arc<Thread>, diff: &Mutex<TurnDiff>) {
         lock(diff).add_changes(root, changes.files, touched);
     }
     let mut diff = lock(diff);
-    diff.add_obeyed(root, others.unwrap_or_default(), is_recorded);
+    diff.add_obeyed(root, others, is_recorded);
     diff.warning().into_iter().for_each(|warning| thread.warn_in_result(warning));
 }
 

@@ -2,47 +2,26 @@
 //!
 //! Looked at are files that version control would not ignore, outside of `.git`; the content of text files is kept for as
 //! long as the turn lasts. Of ignored files beside them only that they are gone is told, so that nobody takes them for
-//! restored. All of it is bounded: a directory with more files than that is not looked at, and of larger files
-//! only that they changed is told.
+//! restored. The disk is read by [`Look`] and [`LookAgain`], wherever the thread's reads are done.
 
-use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Stat;
+use openoxide_sandbox::PROTECTED_NAMES;
 
-use super::files::walk::{Choice, Found, Walk};
-use super::files::{FileView, repository};
-
-/// The most files of a directory that is looked at.
-const MAX_FILES: usize = 5_000;
-
-/// The most entries of any kind, for trees that are mostly directories.
-const MAX_ENTRIES: usize = 20_000;
-
-/// The largest file whose content is kept, and the most of all contents.
-const MAX_FILE: u64 = 256 << 10;
-const MAX_TOTAL: u64 = 8 << 20;
+use super::files::FileView;
+use super::look::{Different, Known, Look, LookAgain, Seen};
+use super::reads::ReadPlace;
+use super::reads::wire::List;
+use crate::CoreError;
 
 /// A directory at one moment.
 #[derive(Debug)]
 pub(crate) struct Before {
     view: FileView,
-    files: HashMap<PathBuf, Seen>,
+    files: Vec<Seen>,
+    /// Whether that is what a process in the thread's box says.
+    by_helper: bool,
 }
-
-#[derive(Debug)]
-struct Seen {
-    stamp: Stamp,
-    /// None where it is no text, or too much.
-    text: Option<String>,
-    mode: u32,
-    /// Version control ignores it: only that it was removed is told.
-    is_ignored: bool,
-}
-
-/// What tells that a file is another, or was written.
-type Stamp = (u64, u64, i64, i64, u64, i64, u64, u32);
 
 /// A file that is not as it was.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,115 +48,68 @@ pub(crate) enum Content {
     Known(Option<String>, Option<String>),
     /// Nothing.
     Opaque,
+    /// It is a file that commands may not write, and what it held is the word of a process in their box alone. What the
+    /// server knows of it counts; else nothing is known.
+    Unproven,
 }
 
 impl Before {
-    /// Looks at the view's workspace. None where it is too large. Blocks on the disk.
-    pub(crate) fn look(view: FileView) -> Option<Self> {
-        let mut before = Self { view, files: HashMap::new() };
-        let mut room = MAX_TOTAL;
-        let mut files = HashMap::new();
-        walk(&before.view, |found, stat| {
-            let is_ignored = found.is_ignored();
-            let text = if is_ignored { None } else { read_text(&before.view, &found, &stat, &mut room) };
-            files.insert(found.path(), Seen { stamp: stamp(&stat), text, mode: mode(&stat), is_ignored });
-        })?;
-        before.files = files;
-        Some(before)
+    /// Looks at a view's workspace. None where it is too large, or cannot be looked at.
+    pub(crate) async fn look(
+        place: &ReadPlace,
+        view: impl FnOnce() -> Result<FileView, CoreError> + Send + 'static,
+    ) -> Option<Self> {
+        // The workspace is held from here to the end of the turn, wherever it is moved meanwhile.
+        let view = place.view(view).await.ok()?;
+        let looking = view.clone();
+        let told = place.read(move || Ok(looking), Look {}).await.ok()?;
+        let List(files) = told.answer.ok()??;
+        let files = files.into_iter().filter(|seen| !view.hides(&view.workspace().path().join(&seen.path))).collect();
+        Some(Self { view, files, by_helper: told.by_helper })
     }
 
-    /// What is different now. None where the directory has become too large. Blocks on the disk.
-    pub(crate) fn changes(self) -> Option<Changes> {
-        let Self { view, mut files } = self;
-        let mut room = MAX_TOTAL;
-        let (mut changes, mut repositories) = (Vec::new(), Vec::new());
-        walk(&view, |found, stat| {
-            let path = found.path();
-            let before = files.remove(&path);
-            if before.is_none() {
-                repositories.extend(found.bare_repository().map(Path::to_owned));
-            }
-            if found.is_ignored() || before.as_ref().is_some_and(|before| before.is_ignored) {
-                return;
-            }
-            let was = before.as_ref().map(|seen| seen.mode);
-            let content = match before {
-                Some(seen) if seen.stamp == stamp(&stat) => return,
-                Some(Seen { text: Some(old), .. }) => match read_text(&view, &found, &stat, &mut room) {
-                    Some(new) if new == old => return,
-                    Some(new) => Content::Known(Some(old), Some(new)),
-                    None => Content::Opaque,
-                },
-                Some(Seen { text: None, .. }) => Content::Opaque,
-                None => match read_text(&view, &found, &stat, &mut room) {
-                    Some(new) => Content::Known(None, Some(new)),
-                    None => Content::Opaque,
-                },
+    /// What is different now. None where the directory has become too large, or cannot be looked at.
+    pub(crate) async fn changes(self, place: &ReadPlace) -> Option<Changes> {
+        let Self { view, files, by_helper } = self;
+        let again = LookAgain { known: List(files.iter().map(Known::of).collect()) };
+        let looking = view.clone();
+        let told = place.read(move || Ok(looking), again).await.ok()?;
+        let is_own = !by_helper && !told.by_helper;
+        let found = told.answer.ok()??;
+        let root = view.workspace().path();
+        let mut files: Vec<Option<Seen>> = files.into_iter().map(Some).collect();
+        let mut take = |at: u32| files.get_mut(usize::try_from(at).ok()?).and_then(Option::take);
+        let mut changes = Vec::new();
+        for Different { path, known, text } in found.different.0 {
+            let seen = known.and_then(&mut take);
+            let mode = seen.as_ref().map(|seen| seen.mode);
+            let content = match (seen.map(|seen| seen.text), text) {
+                (Some(Some(old)), Some(new)) if old == new => continue,
+                (Some(Some(old)), Some(new)) => Content::Known(Some(old), Some(new)),
+                (None, Some(new)) => Content::Known(None, Some(new)),
+                (Some(None), _) | (_, None) => Content::Opaque,
             };
-            changes.push(Changed { path, content, mode: was });
-        })?;
-        let root = view.open_workspace().ok()?;
-        let is_gone = |path: &PathBuf| {
-            let below = path.strip_prefix(root.path()).unwrap_or(path);
-            let directory = below.parent().map(|parent| view.directory_beneath(&root, parent));
-            let name = below.file_name().unwrap_or(OsStr::new("."));
-            !matches!(directory.and_then(Result::ok).map(|directory| directory.stat(name)), Some(Ok(Some(_))))
-        };
-        let gone = files.into_iter().filter(|(path, _)| is_gone(path)).map(|(path, seen)| {
+            changes.push((path, content, mode));
+        }
+        for seen in found.gone.0.into_iter().filter_map(&mut take) {
             let content = seen.text.map_or(Content::Opaque, |old| Content::Known(Some(old), None));
-            Changed { path, content, mode: Some(seen.mode) }
+            changes.push((seen.path, content, Some(seen.mode)));
+        }
+        changes.sort_by(|a, b| a.0.cmp(&b.0));
+        let changed = changes.into_iter().map(|(path, content, mode)| {
+            let content = if is_own || !is_protected(&path) { content } else { Content::Unproven };
+            Changed { path: root.join(path), content, mode }
         });
-        changes.extend(gone);
-        changes.sort_by(|a, b| a.path.cmp(&b.path));
-        Some(Changes { files: changes, repositories })
+        Some(Changes {
+            files: changed.filter(|changed| !view.hides(&changed.path)).collect(),
+            repositories: found.repositories.0.iter().map(|path| root.join(path)).collect(),
+        })
     }
 }
 
-/// Goes through the files that version control would not ignore; none where there are too many.
-fn walk(view: &FileView, mut act: impl FnMut(Found, Stat)) -> Option<()> {
-    let above = repository::path_to_workspace(view).ok()?;
-    let choice = Choice { skips_git: true, gives_ignored: true, ..Choice::default() };
-    let mut walk = Walk::new(view, view.open_workspace().ok()?, &above, choice);
-    let mut count = 0;
-    while let Some(found) = walk.next() {
-        if walk.seen() > MAX_ENTRIES || count == MAX_FILES {
-            return None;
-        }
-        count += 1;
-        if let Some(stat) = found.stat() {
-            act(found, stat);
-        }
-    }
-    (walk.seen() <= MAX_ENTRIES && walk.left_out().1.is_empty()).then_some(())
-}
-
-#[allow(
-    clippy::unnecessary_cast,
-    clippy::cast_lossless,
-    clippy::cast_sign_loss,
-    reason = "the types differ between systems"
-)]
-fn stamp(stat: &Stat) -> Stamp {
-    let times = (stat.st_mtime as i64, stat.st_mtime_nsec as u64, stat.st_ctime as i64, stat.st_ctime_nsec as u64);
-    let (device, inode, size) = (stat.st_dev as u64, stat.st_ino as u64, stat.st_size as i64);
-    (device, inode, size, times.0, times.1, times.2, times.3, stat.st_mode as u32)
-}
-
-/// The permissions of a file.
-#[allow(clippy::unnecessary_cast, clippy::cast_lossless, reason = "the type differs between systems")]
-fn mode(stat: &Stat) -> u32 {
-    stat.st_mode as u32 & 0o7777
-}
-
-fn read_text(view: &FileView, found: &Found, stat: &Stat, room: &mut u64) -> Option<String> {
-    let size = u64::try_from(stat.st_size).unwrap_or(0);
-    if size > MAX_FILE || size > *room {
-        return None;
-    }
-    let bytes = found.open(view).ok()?.read_whole(MAX_FILE).ok().flatten()?;
-    let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))?;
-    *room = room.saturating_sub(text.len() as u64);
-    Some(text)
+/// Whether commands may not write a file, by the names on its way.
+fn is_protected(path: &Path) -> bool {
+    path.components().any(|part| PROTECTED_NAMES.iter().any(|name| part.as_os_str().eq_ignore_ascii_case(name)))
 }
 
 #[cfg(test)]
@@ -187,83 +119,127 @@ mod tests {
 
     use openoxide_sandbox::Workspace;
 
+    use super::super::look::MAX_FILES;
+    use super::super::reads::tests::{both, in_server, root};
     use super::*;
 
-    fn look(root: &Path, hidden: Vec<PathBuf>) -> Option<Before> {
-        Before::look(FileView::new(Arc::new(Workspace::resolve(root).unwrap()), hidden))
+    async fn look(place: &ReadPlace, root: &Path, hidden: Vec<PathBuf>) -> Option<Before> {
+        let view = FileView::new(Arc::new(Workspace::resolve(root).unwrap()), hidden);
+        Before::look(place, move || Ok(view)).await
     }
 
     fn known(old: Option<&str>, new: Option<&str>) -> Content {
         Content::Known(old.map(str::to_owned), new.map(str::to_owned))
     }
 
-    #[test]
-    fn what_was_written_made_and_removed_is_told_and_what_is_ignored_is_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap();
-        let write = |name: &str, text: &[u8]| {
-            fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
-            fs::write(root.join(name), text).unwrap();
-        };
-        write(".gitignore", b"target\n*.key\n");
-        write("a.key", b"old\n");
-        write("b.key", b"old\n");
-        for name in ["same", "touched", "changed", "removed", "secret/key", "target/x", ".git/config", ".dot"] {
-            write(name, b"old\n");
+    #[tokio::test]
+    async fn what_was_written_made_and_removed_is_told_and_what_is_ignored_is_not() {
+        for (_, place) in both() {
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path().canonicalize().unwrap();
+            let write = |name: &str, text: &[u8]| {
+                fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+                fs::write(root.join(name), text).unwrap();
+            };
+            write(".gitignore", b"target\n*.key\n");
+            write("a.key", b"old\n");
+            write("b.key", b"old\n");
+            for name in ["same", "touched", "changed", "removed", "secret/key", "target/x", ".git/config", ".dot"] {
+                write(name, b"old\n");
+            }
+            write("binary", b"\0\x01");
+            let before = look(&place, &root, vec![root.join("secret")]).await.unwrap();
+            for name in ["touched", "secret/key"] {
+                write(name, b"old\n");
+            }
+            for name in ["changed", "deep/made", "target/x", ".git/config", ".dot"] {
+                write(name, b"new\n");
+            }
+            write("binary", b"\0\x02");
+            fs::remove_file(root.join("removed")).unwrap();
+            fs::remove_file(root.join("a.key")).unwrap();
+            write("b.key", b"new\n");
+            let changes = before.changes(&place).await.unwrap().files;
+            let shown: Vec<_> = changes
+                .iter()
+                .map(|change| (change.path.strip_prefix(&root).unwrap().to_str().unwrap(), &change.content))
+                .collect();
+            assert_eq!(
+                shown,
+                [
+                    (".dot", &known(Some("old\n"), Some("new\n"))),
+                    ("a.key", &Content::Opaque),
+                    ("binary", &Content::Opaque),
+                    ("changed", &known(Some("old\n"), Some("new\n"))),
+                    ("deep/made", &known(None, Some("new\n"))),
+                    ("removed", &known(Some("old\n"), None)),
+                ]
+            );
         }
-        write("binary", b"\0\x01");
-        let before = look(&root, vec![root.join("secret")]).unwrap();
-        for name in ["touched", "secret/key"] {
-            write(name, b"old\n");
-        }
-        for name in ["changed", "deep/made", "target/x", ".git/config", ".dot"] {
-            write(name, b"new\n");
-        }
-        write("binary", b"\0\x02");
-        fs::remove_file(root.join("removed")).unwrap();
-        fs::remove_file(root.join("a.key")).unwrap();
-        write("b.key", b"new\n");
-        let changes = before.changes().unwrap().files;
-        let shown: Vec<_> = changes
-            .iter()
-            .map(|change| (change.path.strip_prefix(&root).unwrap().to_str().unwrap(), &change.content))
-            .collect();
-        assert_eq!(
-            shown,
-            [
-                (".dot", &known(Some("old\n"), Some("new\n"))),
-                ("a.key", &Content::Opaque),
-                ("binary", &Content::Opaque),
-                ("changed", &known(Some("old\n"), Some("new\n"))),
-                ("deep/made", &known(None, Some("new\n"))),
-                ("removed", &known(Some("old\n"), None)),
-            ]
-        );
     }
 
-    #[test]
-    fn a_directory_that_is_too_large_is_not_looked_at() {
-        let dir = tempfile::tempdir().unwrap();
-        for number in 0..=MAX_FILES {
-            fs::write(dir.path().join(number.to_string()), "").unwrap();
+    #[tokio::test]
+    async fn a_directory_that_is_too_large_is_not_looked_at() {
+        for (_, place) in both() {
+            let dir = tempfile::tempdir().unwrap();
+            for number in 0..=MAX_FILES {
+                fs::write(dir.path().join(number.to_string()), "").unwrap();
+            }
+            assert!(look(&place, dir.path(), Vec::new()).await.is_none());
         }
-        assert!(look(dir.path(), Vec::new()).is_none());
     }
 
-    #[test]
-    fn a_bare_repository_that_was_made_is_told() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap();
-        let bare = |name: &str| {
-            fs::create_dir_all(root.join(name).join("objects")).unwrap();
-            fs::create_dir_all(root.join(name).join("refs")).unwrap();
-            fs::write(root.join(name).join("HEAD"), "ref: refs/heads/main\n").unwrap();
-        };
-        bare("there-before");
-        fs::write(root.join("HEAD"), "no repository").unwrap();
-        let before = look(&root, Vec::new()).unwrap();
-        bare("deep/made");
-        fs::write(root.join("deep/HEAD"), "no repository").unwrap();
-        assert_eq!(before.changes().unwrap().repositories, [root.join("deep/made")]);
+    #[tokio::test]
+    async fn a_bare_repository_that_was_made_is_told() {
+        for (_, place) in both() {
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path().canonicalize().unwrap();
+            let bare = |name: &str| {
+                fs::create_dir_all(root.join(name).join("objects")).unwrap();
+                fs::create_dir_all(root.join(name).join("refs")).unwrap();
+                fs::write(root.join(name).join("HEAD"), "ref: refs/heads/main\n").unwrap();
+            };
+            bare("there-before");
+            fs::write(root.join("HEAD"), "no repository").unwrap();
+            let before = look(&place, &root, Vec::new()).await.unwrap();
+            bare("deep/made");
+            fs::write(root.join("deep/HEAD"), "no repository").unwrap();
+            assert_eq!(before.changes(&place).await.unwrap().repositories, [root.join("deep/made")]);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_commands_may_not_write_is_only_named_where_a_process_of_their_box_tells_it() {
+        for (name, place) in both() {
+            let (_dir, root) = root();
+            fs::create_dir_all(root.join("deep/.Codex")).unwrap();
+            let paths = ["deep/.Codex/removed", "deep/.Codex/written", "plain"];
+            paths.iter().for_each(|path| fs::write(root.join(path), "old\n").unwrap());
+            let before = look(&place, &root, Vec::new()).await.unwrap();
+            fs::remove_file(root.join(paths[0])).unwrap();
+            paths[1..].iter().for_each(|path| fs::write(root.join(path), "new\n").unwrap());
+            let changed = before.changes(&place).await.unwrap().files;
+            let content = |known| if name == "in the server" { known } else { Content::Unproven };
+            let expected = [
+                content(known(Some("old\n"), None)),
+                content(known(Some("old\n"), Some("new\n"))),
+                known(Some("old\n"), Some("new\n")),
+            ];
+            assert_eq!(changed.iter().map(|file| &file.content).collect::<Vec<_>>(), expected.each_ref(), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_workspace_that_is_moved_by_a_command_has_its_changes_told_in_the_server() {
+        let (_dir, root) = root();
+        let work = root.join("work");
+        fs::create_dir(&work).unwrap();
+        fs::write(work.join("a"), "old\n").unwrap();
+        let before = look(&in_server(), &work, Vec::new()).await.unwrap();
+        fs::write(work.join("a"), "new\n").unwrap();
+        fs::rename(&work, root.join("moved")).unwrap();
+        let changed = before.changes(&in_server()).await.unwrap().files;
+        assert_eq!(changed.len(), 1);
+        assert_eq!((&changed[0].path, &changed[0].content), (&work.join("a"), &known(Some("old\n"), Some("new\n"))));
     }
 }

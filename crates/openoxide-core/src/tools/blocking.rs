@@ -17,7 +17,7 @@ use crate::api::Owner;
 pub(crate) const READ_LIMIT: Duration = Duration::from_secs(60);
 
 /// What is waited for after that, for work that does not see the deadline because the system holds it.
-const GRACE: Duration = Duration::from_secs(5);
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
 /// Reads that run at once: of all principals, and of one. The runtime has 512 threads for them and others. Beyond it a read
 /// waits.
@@ -25,7 +25,7 @@ pub(crate) const MAX_READS: usize = 256;
 pub(crate) const MAX_READS_OF_ONE: usize = 64;
 
 /// Why blocking work gave nothing.
-pub(super) enum NoAnswer {
+pub(crate) enum NoAnswer {
     /// It panicked.
     Failed,
     /// It did not end in time.
@@ -33,7 +33,7 @@ pub(super) enum NoAnswer {
 }
 
 /// Runs blocking work for a principal. Dropping the future, or the deadline, tells the work to stop.
-pub(super) async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     reads: &Arc<Shares<Owner>>,
     owner: &Owner,
     work: impl FnOnce(&StopFlag) -> T + Send + 'static,

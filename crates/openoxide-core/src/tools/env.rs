@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
-use openoxide_sandbox::{CommandSpec, Confinement, GitAccess, SandboxMode, SandboxPolicy, Workspace};
+use openoxide_sandbox::{CommandSpec, Confinement, SandboxMode, SandboxPolicy, Workspace};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 
@@ -19,6 +19,7 @@ use super::host::{Reader, ToolHost};
 use super::obeyed::Obeyed;
 use super::output::{self, StopFlag};
 use super::pictures::PictureRoom;
+use super::reads::ReadWork;
 use super::runner::Running;
 use super::turn_diff::TurnDiff;
 use crate::mutex::lock;
@@ -169,10 +170,19 @@ impl ToolEnv {
         Arc::clone(&self.starts).lock_owned().await
     }
 
+    /// Does a read of a tool of this name. The read says in a sentence what is wrong.
+    pub(super) async fn read<W: ReadWork>(&self, name: &str, reader: Reader, work: W) -> Result<W::Found, String> {
+        let files = self.files();
+        let done = Arc::clone(&self.host).read_place().read(move || files.view(reader), work).await;
+        done.map_err(|none| none.sentence(name))?.answer
+    }
+
     /// Notes what the thread's directory holds, before the turn's first command that may write runs.
     pub(super) async fn look_before(&self) {
         let looked = Arc::clone(&lock(&self.diff).looked);
         let look = || async {
+            let files = self.files();
+            let before = Before::look(&Arc::clone(&self.host).read_place(), move || files.view(Reader::Server)).await;
             let (cwd, guarded) = (self.cwd().to_owned(), self.host.process_config().workspace_write.guarded_names());
             let look = move |files: &Files, _: &StopFlag| {
                 let writable = files.confinement().map(|confinement| confinement.writable).unwrap_or_default();
@@ -180,15 +190,12 @@ impl ToolEnv {
                 if !roots.contains(&cwd) {
                     roots.push(cwd);
                 }
-                let view = files.view(Reader::Server).ok();
-                let obeyed = Obeyed::look(roots, guarded, view.clone());
-                (view.and_then(Before::look), obeyed)
+                Obeyed::look(roots, guarded, files.view(Reader::Server).ok())
             };
-            if let Ok((before, obeyed)) = self.blocking(look).await {
-                let mut diff = lock(&self.diff);
-                before.into_iter().for_each(|before| diff.set_before(before));
-                diff.set_obeyed(obeyed);
-            }
+            let obeyed = self.blocking(look).await.ok();
+            let mut diff = lock(&self.diff);
+            before.into_iter().for_each(|before| diff.set_before(before));
+            obeyed.into_iter().for_each(|obeyed| diff.set_obeyed(obeyed));
         };
         looked.get_or_init(look).await;
     }
@@ -239,10 +246,10 @@ impl ToolEnv {
 /// The policy of one command that is given one thing more. A mode that confines nothing, or writes nothing, stays as it is.
 fn widened(mut policy: SandboxPolicy, widening: Widening) -> SandboxPolicy {
     match widening {
-        Widening::Network => policy.workspace_write.network_access = true,
-        Widening::Directory(path) => policy.workspace_write.writable_roots.push(path),
+        Widening::Network => policy.widening.network = true,
+        Widening::Directory(path) => policy.widening.writable_roots.push(path),
         // Which repository that is follows from the line, as where it is configured.
-        Widening::Git => policy.workspace_write.git = GitAccess::Commit,
+        Widening::Git => policy.widening.git = true,
     }
     policy
 }

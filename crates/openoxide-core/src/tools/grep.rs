@@ -16,8 +16,10 @@ use super::args::Args;
 use super::blocking;
 use super::files::walk::{Choice, Walk};
 use super::files::{FileView, Opened, OpenedDirectory, OpenedFile, repository};
-use super::output::StopFlag;
-use super::reading::{self, ReadingCall};
+use super::output::{StopFlag, truncate};
+use super::reading::{self, ReadingCall, max_text};
+use super::reads::wire::wire_fields;
+use super::reads::{ReadKind, ReadWork};
 use super::turn_diff::relative;
 use super::{PreparedCall, ToolAccess, ToolEnv};
 
@@ -78,14 +80,16 @@ impl super::tool::Tool for Tool {
 
 /// A call whose arguments are understood.
 #[derive(Debug, Clone)]
-struct Grep {
+pub(super) struct Grep {
     pattern: String,
     shown: String,
     path: PathBuf,
     root: PathBuf,
     include: Option<String>,
     max_results: u64,
+    max_bytes: usize,
 }
+wire_fields!(Grep { pattern, shown, path, root, include, max_results, max_bytes });
 
 impl ReadingCall for Grep {
     const NAME: &'static str = NAME;
@@ -93,6 +97,12 @@ impl ReadingCall for Grep {
     fn summary(&self) -> String {
         format!("searching for {}", openoxide_display::visible_text(&self.pattern))
     }
+}
+
+impl ReadWork for Grep {
+    type Found = String;
+
+    const KIND: ReadKind = ReadKind::Search;
 
     /// Searches, until there are enough results, nobody waits for them, or the time is over.
     fn read(&self, view: &FileView, stop: &StopFlag) -> Result<String, String> {
@@ -104,7 +114,7 @@ impl ReadingCall for Grep {
             Opened::File(file) => {
                 let mut search = Search::new(self, matcher, stop);
                 search.file(&self.path, &file);
-                return Ok(search.into_text());
+                return Ok(truncate(&search.into_text(), self.max_bytes));
             }
             Opened::Directory(directory) => directory,
         };
@@ -123,7 +133,15 @@ impl ReadingCall for Grep {
         let (unused, cut) = walk.left_out();
         search.name("not used as an ignore file, because it is no small regular file", unused);
         search.name("not searched whole, because it is too large or too deep", cut);
-        Ok(search.into_text())
+        Ok(truncate(&search.into_text(), self.max_bytes))
+    }
+
+    fn max_answer(&self) -> usize {
+        max_text(self.max_bytes)
+    }
+
+    fn accepts(&self, _: &String) -> bool {
+        true
     }
 }
 
@@ -140,6 +158,7 @@ impl Grep {
             root: env.cwd().to_owned(),
             include: args.optional_text("include")?.filter(|glob| !glob.trim().is_empty()),
             max_results: args.optional_number("max_results")?.unwrap_or(DEFAULT_RESULTS).clamp(1, MAX_RESULTS),
+            max_bytes: env.output_limit(),
         })
     }
 
@@ -273,7 +292,7 @@ mod tests {
         let view = reading::tests::view(root, &[]);
         let root = view.workspace().path().to_owned();
         let (pattern, include) = (pattern.into(), include.map(Into::into));
-        Grep { pattern, shown: ".".into(), path: root.join("."), root, include, max_results }
+        Grep { pattern, shown: ".".into(), path: root.join("."), root, include, max_results, max_bytes: 10_000 }
             .read(&view, &StopFlag::default())
     }
 
@@ -329,6 +348,7 @@ mod tests {
             root,
             include: None,
             max_results: 1,
+            max_bytes: 1000,
         };
         assert!(grep.read(&view, &stop).unwrap().starts_with("[stopped after"));
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use openoxide_sandbox::{Confinement, FileView, SandboxPolicy, Workspace};
 
 use super::commands::Commands;
+use super::reads::ReadPlace;
 use super::runner::CommandRunner;
 use super::shell::Shell;
 use crate::api::Owner;
@@ -45,6 +46,9 @@ pub(crate) trait ToolHost: Send + Sync {
 
     /// Files that are read at this moment, by principal.
     fn reads(&self) -> &Arc<Shares<Owner>>;
+
+    /// Where the reads of the thread are done.
+    fn read_place(self: Arc<Self>) -> ReadPlace;
 
     /// Tells whoever watches.
     fn emit(&self, event: Event);

@@ -10,8 +10,10 @@ use super::ToolCall;
 use super::args::Args;
 use super::blocking;
 use super::files::{EntryKind, FileView, OpenError, Opened, OpenedDirectory};
-use super::output::StopFlag;
-use super::reading::{self, ReadingCall};
+use super::output::{StopFlag, truncate};
+use super::reading::{self, ReadingCall, max_text};
+use super::reads::wire::wire_fields;
+use super::reads::{ReadKind, ReadWork};
 use super::{PreparedCall, ToolAccess, ToolEnv};
 
 /// Its name.
@@ -62,12 +64,14 @@ impl super::tool::Tool for Tool {
 
 /// A call whose arguments are understood.
 #[derive(Debug, Clone)]
-struct ListDir {
+pub(super) struct ListDir {
     shown: String,
     path: PathBuf,
     depth: u64,
     max_entries: u64,
+    max_bytes: usize,
 }
+wire_fields!(ListDir { shown, path, depth, max_entries, max_bytes });
 
 impl ReadingCall for ListDir {
     const NAME: &'static str = NAME;
@@ -75,6 +79,12 @@ impl ReadingCall for ListDir {
     fn summary(&self) -> String {
         format!("listing {}", self.shown)
     }
+}
+
+impl ReadWork for ListDir {
+    type Found = String;
+
+    const KIND: ReadKind = ReadKind::List;
 
     fn read(&self, view: &FileView, stop: &StopFlag) -> Result<String, String> {
         let root = view.open_directory(&self.path).map_err(|error| match error {
@@ -96,7 +106,15 @@ impl ReadingCall for ListDir {
         } else if text.is_empty() {
             text.push_str("[the directory is empty]\n");
         }
-        Ok(text)
+        Ok(truncate(&text, self.max_bytes))
+    }
+
+    fn max_answer(&self) -> usize {
+        max_text(self.max_bytes)
+    }
+
+    fn accepts(&self, _: &String) -> bool {
+        true
     }
 }
 
@@ -110,6 +128,7 @@ impl ListDir {
             shown,
             depth: args.optional_number("depth")?.unwrap_or(DEFAULT_DEPTH).clamp(1, MAX_DEPTH),
             max_entries: args.optional_number("max_entries")?.unwrap_or(DEFAULT_ENTRIES).clamp(1, MAX_ENTRIES),
+            max_bytes: env.output_limit(),
         })
     }
 }
@@ -171,7 +190,7 @@ mod tests {
         let view = reading::tests::view(root.path(), &["b/c/d"]);
         let list = |shown: &str, depth, max_entries| {
             let path = view.workspace().path().join(shown);
-            ListDir { shown: shown.into(), path, depth, max_entries }.read(&view, &StopFlag::default())
+            ListDir { shown: shown.into(), path, depth, max_entries, max_bytes: 1000 }.read(&view, &StopFlag::default())
         };
         assert_eq!(list(".", 2, 100).unwrap(), "a.txt\nb/\n  c/\n  x\n");
         assert!(list(".", 3, 100).unwrap().contains("    d/\n"));

@@ -9,8 +9,10 @@ use serde_json::json;
 use super::ToolCall;
 use super::args::Args;
 use super::files::{FileView, OpenError};
-use super::output::StopFlag;
-use super::reading::{ReadingCall, refusal};
+use super::output::{StopFlag, truncate};
+use super::reading::{ReadingCall, max_text, refusal};
+use super::reads::wire::wire_fields;
+use super::reads::{ReadKind, ReadWork};
 use super::{PreparedCall, ToolAccess, ToolEnv};
 
 /// Its name.
@@ -63,13 +65,14 @@ impl super::tool::Tool for Tool {
 
 /// A call whose arguments are understood.
 #[derive(Debug, Clone)]
-struct ReadFile {
+pub(super) struct ReadFile {
     shown: String,
     path: PathBuf,
     offset: u64,
     limit: u64,
     max_bytes: usize,
 }
+wire_fields!(ReadFile { shown, path, offset, limit, max_bytes });
 
 impl ReadingCall for ReadFile {
     const NAME: &'static str = NAME;
@@ -77,6 +80,12 @@ impl ReadingCall for ReadFile {
     fn summary(&self) -> String {
         format!("reading {}", self.shown)
     }
+}
+
+impl ReadWork for ReadFile {
+    type Found = String;
+
+    const KIND: ReadKind = ReadKind::File;
 
     fn read(&self, view: &FileView, _: &StopFlag) -> Result<String, String> {
         let failed = |error: io::Error| format!("{} cannot be read: {error}.", self.shown);
@@ -88,7 +97,16 @@ impl ReadingCall for ReadFile {
         if reader.fill_buf().map_err(failed)?.contains(&0) {
             return Err(format!("{} is not text; it has {} bytes.", self.shown, file.len()));
         }
-        self.read_lines(&mut reader).map_err(failed)
+        let text = self.read_lines(&mut reader).map_err(failed)?;
+        Ok(truncate(&text, self.max_bytes))
+    }
+
+    fn max_answer(&self) -> usize {
+        max_text(self.max_bytes)
+    }
+
+    fn accepts(&self, _: &String) -> bool {
+        true
     }
 }
 

@@ -1,28 +1,33 @@
-//! Calls that read files: what they have in common, from the view they look through to what is said where something is
-//! not opened.
+//! Calls that read files and answer with text: what they have in common, from how they run to what is said where something
+//! is not opened.
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::blocking::{NoAnswer, READ_LIMIT};
 use super::env::ToolEnv;
-use super::files::{FileView, OpenError};
+use super::files::OpenError;
 use super::host::Reader;
-use super::output::{StopFlag, truncate};
+use super::output::truncate;
+use super::reads::ReadWork;
 use super::tool::{PreparedCall, ready};
 use super::{CallOutcome, Prepared};
 use crate::ItemStatus;
 
+/// Bytes of a text beside what it may have: its length, and the note of what was cut.
+const CUT_NOTE: usize = 200;
+
 /// A call that reads files and answers with text.
-pub(super) trait ReadingCall: Clone + Send + 'static {
+pub(super) trait ReadingCall: ReadWork<Found = String> + Clone {
     /// The tool's name.
     const NAME: &'static str;
 
     /// What the call shows.
     fn summary(&self) -> String;
+}
 
-    /// Reads what the thread may read, or says in a sentence what is wrong. Blocks on the disk, until the flag is raised.
-    fn read(&self, view: &FileView, stop: &StopFlag) -> Result<String, String>;
+/// The most bytes of a text that was cut to size, as it travels.
+pub(super) fn max_text(max_bytes: usize) -> usize {
+    max_bytes.saturating_add(CUT_NOTE)
 }
 
 impl<C: ReadingCall> PreparedCall for C {
@@ -33,8 +38,7 @@ impl<C: ReadingCall> PreparedCall for C {
     fn run(self: Box<Self>, env: ToolEnv, _: u64) -> BoxFuture<'static, CallOutcome> {
         async move {
             let (limit, summary) = (env.output_limit(), self.summary());
-            let read = with_view(&env, C::NAME, Reader::Tool, move |view, stop| self.read(view, stop)).await;
-            let (text, status) = match read {
+            let (text, status) = match env.read(C::NAME, Reader::Tool, *self).await {
                 Ok(text) => (text, ItemStatus::Completed),
                 Err(text) => (text, ItemStatus::Failed),
             };
@@ -45,26 +49,6 @@ impl<C: ReadingCall> PreparedCall for C {
 
     fn again(&self) -> Box<dyn PreparedCall> {
         Box::new(self.clone())
-    }
-}
-
-/// Runs work over what a thread may read. The work says in a sentence what is wrong.
-pub(super) async fn with_view<T: Send + 'static>(
-    env: &ToolEnv,
-    name: &str,
-    reader: Reader,
-    work: impl FnOnce(&FileView, &StopFlag) -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    let done = env.blocking(move |files, stop| {
-        let view = files.view(reader).map_err(|error| format!("{}.", error.told()))?;
-        work(&view, stop)
-    });
-    match done.await {
-        Ok(done) => done,
-        Err(NoAnswer::Failed) => Err(format!("`{name}` failed inside; try it another way.")),
-        Err(NoAnswer::Late) => {
-            Err(format!("`{name}` did not end within {} s; the disk may not answer.", READ_LIMIT.as_secs()))
-        }
     }
 }
 
@@ -84,7 +68,7 @@ pub(super) mod tests {
 
     use openoxide_sandbox::Workspace;
 
-    use super::*;
+    use super::super::files::FileView;
 
     /// A view of a directory that does not show some places in it.
     pub(in crate::tools) fn view(root: &Path, hidden: &[&str]) -> FileView {

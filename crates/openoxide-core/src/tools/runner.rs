@@ -7,20 +7,40 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+#[cfg(target_os = "linux")]
+use openoxide_sandbox::ReaderProcess;
 use openoxide_sandbox::{
     CommandSpec, ExitStatus, Launcher, OUT_OF_DESCRIPTORS, Output, RunningCommand, SandboxError, SandboxPolicy,
     WaitOutcome, is_out_of_descriptors,
 };
 
-use crate::Ceiling;
+#[cfg(target_os = "linux")]
+use super::reads::HelperProcess;
+use super::reads::ReadHelper;
+use crate::{Ceiling, ThreadId};
+
+/// The most memory of a process that reads, the program itself included.
+#[cfg(target_os = "linux")]
+const READ_MEMORY: u64 = 512 << 20;
 
 /// Starts commands.
 pub(crate) trait CommandRunner: Send + Sync {
     /// Starts a command, or says in a sentence why it could not be started.
     fn spawn(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Arc<dyn Running>, String>>;
 
+    /// Starts a process that reads in the box that a thread's commands have by this policy, or says in a sentence why it could
+    /// not be started. None where they have no box, or none that lasts.
+    fn start_reader(
+        &self,
+        thread: ThreadId,
+        policy: SandboxPolicy,
+    ) -> BoxFuture<'static, Result<Option<ReadHelper>, String>>;
+
     /// Whether the policy can be enforced here, or in a sentence why not. Blocks for a few milliseconds.
     fn probe(&self, policy: &SandboxPolicy) -> Result<(), String>;
+
+    /// Lets go of what is held for a thread's next command, as soon as none of its commands is left.
+    fn release(&self, _thread: &str) {}
 }
 
 /// A command that was started. Dropping the last handle ends its whole process tree.
@@ -33,7 +53,7 @@ pub(crate) trait Running: Send + Sync {
     fn changed(&self) -> BoxFuture<'_, ()>;
     /// How it exited, once it has.
     fn exit_status(&self) -> Option<ExitStatus>;
-    /// Types into its terminal.
+    /// Types into its terminal; where it has none, understands the keys that interrupt it and that close its input.
     fn write_stdin<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), String>>;
     /// Whether any process of the tree is left.
     fn tree_alive(&self) -> bool;
@@ -49,8 +69,20 @@ pub(crate) struct UnderCeiling {
 }
 
 impl CommandRunner for UnderCeiling {
+    fn start_reader(
+        &self,
+        thread: ThreadId,
+        policy: SandboxPolicy,
+    ) -> BoxFuture<'static, Result<Option<ReadHelper>, String>> {
+        self.runner.start_reader(thread, policy)
+    }
+
     fn probe(&self, policy: &SandboxPolicy) -> Result<(), String> {
         self.runner.probe(policy)
+    }
+
+    fn release(&self, thread: &str) {
+        self.runner.release(thread);
     }
 
     fn spawn(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Arc<dyn Running>, String>> {
@@ -67,8 +99,43 @@ fn why(error: &SandboxError) -> String {
 }
 
 impl CommandRunner for Launcher {
+    #[cfg(target_os = "linux")]
+    fn start_reader(
+        &self,
+        thread: ThreadId,
+        policy: SandboxPolicy,
+    ) -> BoxFuture<'static, Result<Option<ReadHelper>, String>> {
+        let launcher = self.clone();
+        let spec = CommandSpec {
+            argv: Vec::new(),
+            cwd: std::path::PathBuf::new(),
+            env: std::collections::BTreeMap::new(),
+            tty: false,
+            policy,
+            output_limit: 0,
+            thread_marker: Some(thread.to_string()),
+        };
+        async move {
+            match Launcher::reader(&launcher, spec, READ_MEMORY).await {
+                Ok(process) => Ok(Some(ReadHelper { process: Box::new(process), has_own_tmp: true })),
+                Err(SandboxError::NoReader) => Ok(None),
+                Err(error) => Err(why(&error)),
+            }
+        }
+        .boxed()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn start_reader(&self, _: ThreadId, _: SandboxPolicy) -> BoxFuture<'static, Result<Option<ReadHelper>, String>> {
+        std::future::ready(Ok(None)).boxed()
+    }
+
     fn probe(&self, policy: &SandboxPolicy) -> Result<(), String> {
         Launcher::probe(self, policy).map(drop).map_err(|error| why(&error))
+    }
+
+    fn release(&self, thread: &str) {
+        Launcher::release(self, thread);
     }
 
     fn spawn(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Arc<dyn Running>, String>> {
@@ -85,6 +152,13 @@ impl CommandRunner for Launcher {
             }
         }
         .boxed()
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl HelperProcess for ReaderProcess {
+    fn stream(&mut self) -> &mut tokio::net::UnixStream {
+        self.socket()
     }
 }
 

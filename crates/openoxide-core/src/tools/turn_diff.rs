@@ -128,7 +128,8 @@ impl TurnDiff {
                     self.files.push(FileState { absolute: path, shown, first, last, is_opaque: false, mode });
                 }
                 (Content::Opaque, Some(at)) => self.files[at].is_opaque = true,
-                (Content::Opaque, None) => {
+                (Content::Unproven, Some(_)) => {}
+                (Content::Opaque | Content::Unproven, None) => {
                     let shown = relative(root, &path);
                     self.files.push(FileState {
                         absolute: path,

@@ -1,6 +1,6 @@
 //! `view_image`: gives the model a picture from a file. Offered to models that take pictures.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use base64::Engine as _;
 use futures_util::FutureExt;
@@ -11,7 +11,10 @@ use serde_json::json;
 use super::args::Args;
 use super::files::FileView;
 use super::host::Reader;
+use super::output::StopFlag;
 use super::pictures::PictureRoom;
+use super::reads::wire::{Bytes, wire_fields};
+use super::reads::{ReadKind, ReadWork};
 use super::tool::{PreparedCall, ToolAccess, ready};
 use super::{CallOutcome, Prepared, ToolCall};
 use super::{ToolEnv, reading};
@@ -60,10 +63,11 @@ impl super::tool::Tool for Tool {
 
 /// A call whose arguments are understood.
 #[derive(Debug, Clone)]
-struct ViewImage {
+pub(super) struct ViewImage {
     shown: String,
     path: PathBuf,
 }
+wire_fields!(ViewImage { shown, path });
 
 impl ViewImage {
     /// Understands a call.
@@ -86,8 +90,15 @@ impl PreparedCall for ViewImage {
     fn run(self: Box<Self>, env: ToolEnv, _: u64) -> BoxFuture<'static, CallOutcome> {
         async move {
             let (summary, room) = (self.summary(), env.pictures());
-            let read = move |view: &FileView, _: &_| read(view, &self.path, &self.shown, &room);
-            match reading::with_view(&env, NAME, Reader::Server, read).await {
+            let shown = self.shown.clone();
+            let image = match env.read(NAME, Reader::Server, *self).await {
+                // Its text is made on a thread for that: it may have megabytes.
+                Ok(Bytes(bytes)) => tokio::task::spawn_blocking(move || picture(&bytes, &shown, &room))
+                    .await
+                    .unwrap_or_else(|_| Err(format!("`{NAME}` failed inside; try it another way."))),
+                Err(why) => Err(why),
+            };
+            match image {
                 Ok(image) => {
                     let item = env.tool_item(NAME, summary, ItemStatus::Completed);
                     let text = "The picture follows.".to_owned();
@@ -104,23 +115,44 @@ impl PreparedCall for ViewImage {
     }
 }
 
-fn read(view: &FileView, path: &Path, shown: &str, room: &PictureRoom) -> Result<HistoryItem, String> {
-    let file = view.open_file(path).map_err(|error| reading::refusal(shown, error))?;
-    let whole = file.read_whole(MAX_BYTES).map_err(|error| format!("{shown} cannot be read: {error}."))?;
-    let Some(bytes) = whole else {
-        let most = MAX_BYTES >> 20;
-        return Err(format!("{shown} is larger than {most} MiB; make a smaller copy with a command first."));
-    };
-    let Some(media_type) = media_type(&bytes) else {
-        return Err(format!("{shown} is no PNG, JPEG, GIF or WebP picture; convert it with a command first."));
-    };
+impl ReadWork for ViewImage {
+    type Found = Bytes;
+
+    const KIND: ReadKind = ReadKind::Picture;
+
+    fn read(&self, view: &FileView, _: &StopFlag) -> Result<Bytes, String> {
+        let Self { shown, path } = self;
+        let file = view.open_file(path).map_err(|error| reading::refusal(shown, error))?;
+        let whole = file.read_whole(MAX_BYTES).map_err(|error| format!("{shown} cannot be read: {error}."))?;
+        let Some(bytes) = whole else {
+            let most = MAX_BYTES >> 20;
+            return Err(format!("{shown} is larger than {most} MiB; make a smaller copy with a command first."));
+        };
+        match media_type(&bytes) {
+            Some(_) => Ok(Bytes(bytes)),
+            None => Err(format!("{shown} is no PNG, JPEG, GIF or WebP picture; convert it with a command first.")),
+        }
+    }
+
+    fn max_answer(&self) -> usize {
+        usize::try_from(MAX_BYTES).unwrap_or(usize::MAX)
+    }
+
+    fn accepts(&self, found: &Bytes) -> bool {
+        found.0.len() <= self.max_answer() && media_type(&found.0).is_some()
+    }
+}
+
+/// The picture for the model, where there is room.
+fn picture(bytes: &[u8], shown: &str, room: &PictureRoom) -> Result<HistoryItem, String> {
+    let media_type = media_type(bytes).ok_or_else(|| format!("{shown} is no picture."))?;
     room.take(bytes.len().div_ceil(3) * 4).map_err(|most| {
         format!(
             "{shown} is not shown: the pictures of one response may have {most} bytes together as they are sent (half of \
              mcp_server.max_picture_bytes). Look at it with your next response, or make a smaller copy with a command first."
         )
     })?;
-    let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
+    let data = base64::engine::general_purpose::STANDARD.encode(bytes);
     Ok(HistoryItem::Image { media_type: media_type.to_owned(), data })
 }
 
@@ -137,6 +169,8 @@ fn media_type(bytes: &[u8]) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -146,7 +180,10 @@ mod tests {
         std::fs::write(&file, b"\x89PNG\r\n\x1a\nrest").unwrap();
         let view = reading::tests::view(dir.path(), &[]);
         let room = PictureRoom::new(40);
-        let read = |path: &Path, shown| read(&view, path, shown, &room);
+        let read = |path: &Path, shown: &str| {
+            let call = ViewImage { shown: shown.to_owned(), path: path.to_owned() };
+            call.read(&view, &StopFlag::default()).and_then(|Bytes(bytes)| picture(&bytes, shown, &room))
+        };
         let HistoryItem::Image { media_type, data } = read(&file, "a.txt").unwrap() else { panic!("no picture") };
         assert_eq!((media_type.as_str(), data.as_str()), ("image/png", "iVBORw0KGgpyZXN0"));
         let refused = read(&file, "a.txt").unwrap_err();

@@ -36,7 +36,7 @@ fn spec() -> ToolSpec {
             "type": "object",
             "properties": {
                 "session_id": {"type": "integer", "description": "The id that exec_command returned."},
-                "chars": {"type": "string", "description": "What to type; the command needs tty: true. Empty or absent: only wait."},
+                "chars": {"type": "string", "description": "What to type; the command needs tty: true. \\u0003 interrupts (SIGINT) and \\u0004 ends the input, also without tty. Empty or absent: only wait."},
                 "yield_time_ms": {"type": "integer", "description": "How long to wait for its end, 250 to 300000. Default: 250 after typing, else 5000."},
                 "max_output_tokens": {"type": "integer", "description": "The most output to return; more is cut in the middle."}
             },
@@ -149,7 +149,7 @@ impl WriteStdin {
                 &env,
                 format!(
                     "Nothing was typed into session {}: {error}. A command that is to be typed into is started with \
-                 `tty: true`.",
+                 `tty: true`; without, only \\u0003 (SIGINT) and \\u0004 (end of input) are understood.",
                     self.session
                 ),
             );

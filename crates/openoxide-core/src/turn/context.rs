@@ -75,6 +75,24 @@ fn environment(shell: Shell, core: &Config, thread: &ThreadConfig, now: &str) ->
     if policy.opens_git() && !thread.read_only_tools {
         let _ = writeln!(text, "git: {GIT}");
     }
+    let network = core.workspace_write.network_access;
+    if thread.sandbox != SandboxMode::DangerFullAccess {
+        let among = match (core.launcher.shares_boxes(thread.sandbox), network) {
+            (true, false) => {
+                "one box for this thread: what one command has left running, a server on loopback say, is reached, seen and \
+                 stopped (`kill`, `pkill`) by the next without asking; nothing outside is"
+            }
+            (true, true) => {
+                "one box for this thread: what one command has left running is seen and stopped (`kill`, `pkill`) by the next \
+                 without asking; the network is the machine's"
+            }
+            (false, _) => {
+                "each in a box of its own: what one has left running is neither reached nor seen by the next; start a server \
+                 and use it in one command"
+            }
+        };
+        let _ = writeln!(text, "commands: {among}");
+    }
     let _ = writeln!(text, "approvals: {}; {}", thread.approval_policy.as_str(), asking(thread));
     let _ = writeln!(text, "shell: {}", shell.name());
     if let Some(rules) = crate::rules::told::told(&core.rules, thread.sandbox) {

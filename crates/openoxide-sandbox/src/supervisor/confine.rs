@@ -15,6 +15,8 @@ mod handover;
 #[cfg(target_os = "linux")]
 mod init;
 #[cfg(target_os = "linux")]
+mod keeper;
+#[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(target_os = "linux")]
 mod layout;
@@ -54,6 +56,8 @@ use crate::link::Request;
 #[cfg(target_os = "linux")]
 pub(super) use bubblewrap::run_inside;
 #[cfg(target_os = "linux")]
+pub(super) use keeper::keep;
+#[cfg(target_os = "linux")]
 pub(super) use placeholders::Placeholders;
 
 /// A command that was started, and what has to be undone when it is gone.
@@ -61,6 +65,9 @@ pub(super) struct Started {
     pub(super) pid: Pid,
     /// Whether `pid` is the command's own process, whose exit is its exit. An init tells the command's exit itself.
     pub(super) is_command: bool,
+    /// Whether somebody else takes away what was put into the workspace for it, so that the exit of a command of which nothing is
+    /// left is told as the last of it.
+    pub(super) is_tidied: bool,
     #[cfg(target_os = "linux")]
     pub(super) placeholders: Option<Placeholders>,
 }
@@ -70,6 +77,7 @@ impl Started {
         Self {
             pid,
             is_command: true,
+            is_tidied: false,
             #[cfg(target_os = "linux")]
             placeholders: None,
         }

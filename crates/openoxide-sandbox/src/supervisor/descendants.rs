@@ -45,6 +45,15 @@ impl Sweeper {
         visit(self.command, Signal::TERM, &mut ask);
     }
 
+    /// Sends SIGINT to everything below the process that was started, which is none of the command's own.
+    pub(super) fn interrupt(&self) {
+        visit(self.command, Signal::INT, &mut |pid| {
+            if pid != self.command {
+                let _ = kill_process(pid, Signal::INT);
+            }
+        });
+    }
+
     /// Kills everything.
     ///
     /// A process is killed before its children are listed. From then on it cannot fork, so the list is complete, or its

@@ -35,6 +35,11 @@ impl<'a> Listed<'a> {
         listed
     }
 
+    /// For a command whose end is the kernel's own part.
+    pub(super) fn none() -> Self {
+        Self { entry: None, file: None, is_grouped: Cell::new(false) }
+    }
+
     /// Adds this supervisor. By its id it can be found before.
     pub(super) fn add_supervisor(&self) {
         self.add("supervisor", getpid());

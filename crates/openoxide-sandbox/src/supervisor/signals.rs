@@ -66,7 +66,8 @@ pub(super) fn wait(readable: Option<BorrowedFd<'_>>, limit: Option<Duration>) ->
     });
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the sets are initialised, the descriptor is open and far below the size of a set (a supervisor has
-    // fewer than ten), and all pointers are valid or null where null is allowed.
+    // fewer than ten, and a keeper waits for those that it has opened first), and all pointers are valid or null where null is
+    // allowed.
     #[allow(unsafe_code)]
     unsafe {
         let mut set: libc::fd_set = std::mem::zeroed();

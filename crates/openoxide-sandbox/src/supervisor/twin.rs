@@ -27,6 +27,11 @@ pub(super) struct Twin {
 }
 
 impl Twin {
+    /// For a supervisor that is alone.
+    pub(super) fn none() -> Self {
+        Self { above: None }
+    }
+
     /// Splits this process in two where the request wants full access; returns in the one below. The process has one
     /// thread and no child.
     pub(super) fn split(
@@ -36,7 +41,7 @@ impl Twin {
         control: &mut Control,
     ) -> Result<Self, Errno> {
         if request.confinement.mode != SandboxMode::DangerFullAccess {
-            return Ok(Self { above: None });
+            return Ok(Self::none());
         }
         let above = getpid();
         // SAFETY: this process has one thread, so the copy may do whatever this one may.

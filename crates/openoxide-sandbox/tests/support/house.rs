@@ -31,6 +31,9 @@ pub enum User {
     Ordinary,
 }
 
+/// Whether commands run in the box of a thread, each in one of its own: in the test program that is named so.
+pub const KEPT: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"kept");
+
 pub struct House {
     dir: tempfile::TempDir,
     pub user: User,
@@ -159,6 +162,7 @@ impl House {
     pub fn confined(&self, workspace: &str, mode: &str) -> [String; 3] {
         let (mode, options) =
             mode.split_once('+').map_or((mode, String::new()), |(mode, more)| (mode, format!("+{more}")));
+        let options = if KEPT { format!("{options}+kept") } else { options };
         let path = |name: &str| self.at(name).to_str().expect("the path is text").to_owned();
         [format!("{mode}@{}{options}", self.backend.as_str()), path(workspace), path("home")]
     }

@@ -57,7 +57,7 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Contr
     let found = control.hear_places(&request.confinement);
     let started = found.and_then(|found| start_anew(request, found, placeholders.relied_on(), null, control));
     match started {
-        Ok(pid) => Ok(Started { pid, is_command: false, placeholders: Some(placeholders) }),
+        Ok(pid) => Ok(Started { pid, is_command: false, is_tidied: false, placeholders: Some(placeholders) }),
         Err(failure) => {
             placeholders.remove();
             Err(failure)

@@ -2,21 +2,17 @@
 //! protected places that are relied on, then the Landlock rules, as a descriptor. An end that closes early means that the
 //! other process has failed, and says so itself.
 
-use std::io::{IoSlice, IoSliceMut, Write as _};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
-};
 
 use super::super::failure::{Failure, errno_of};
 use super::landlock::Rules;
 use crate::link::{Step, encode_places, read_places};
+use crate::passing;
 
 /// The end of the supervisor.
 pub(super) struct Outside(UnixStream);
@@ -41,13 +37,8 @@ impl Outside {
 
     /// Gives the rules; none on a kernel without Landlock.
     pub(super) fn give_rules(&self, rules: Option<Rules>) {
-        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut room);
-        let descriptors = rules.as_ref().map(|rules| [rules.as_fd()]);
-        if let Some(descriptors) = &descriptors {
-            ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
-        }
-        let _ = sendmsg(&self.0, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL);
+        let descriptor = rules.as_ref().map(|rules| rules.as_fd());
+        let _ = passing::send(self.0.as_fd(), &[0], descriptor.as_slice(), true);
     }
 }
 
@@ -59,24 +50,11 @@ impl Inside {
 
     /// Waits for the rules.
     pub(super) fn take_rules(&self) -> Result<Option<Rules>, Failure> {
-        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut room);
-        let mut byte = [0];
-        let received = loop {
-            match recvmsg(&self.0, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-                Err(Errno::INTR) => {}
-                other => break other.map_err(|_| gone())?,
-            }
-        };
-        if received.bytes == 0 {
+        let (bytes, descriptors) = passing::receive(self.0.as_fd(), &mut [0]).map_err(|_| gone())?;
+        if bytes == 0 {
             return Err(gone());
         }
-        let descriptors = ancillary.drain().filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-            _ => None,
-        });
-        let descriptor: Option<OwnedFd> = descriptors.flatten().next();
-        Ok(descriptor.map(Rules::from))
+        Ok(descriptors.into_iter().next().map(Rules::from))
     }
 }
 

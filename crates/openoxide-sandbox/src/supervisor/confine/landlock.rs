@@ -6,14 +6,15 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;
 
 use super::super::failure::{Failure, errno_of};
 use crate::Confinement;
 use crate::confinement::SLASH_TMP;
+use crate::listings::{Remembered, State};
 
 /// The newest version whose rights are asked for; older kernels enforce what they know.
 const NEWEST: ABI = ABI::V7;
@@ -55,7 +56,7 @@ pub(super) fn restrict(confinement: &Confinement, roots: &[OwnedFd], need: Need<
         Need::All { .. } | Need::WhatThereIs => {}
     }
     let rules = || {
-        let rules = Rules::new()?;
+        let rules = Rules::new(Scopes::Here)?;
         // It has rules of its own below.
         rules.allow_reading(confinement, &[Path::new("/dev")])?;
         rules.allow_writing(roots)?;
@@ -87,6 +88,8 @@ fn failed(errno: Errno) -> Failure {
 /// What a rule allows at and beneath its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Right {
+    /// To move and link between directories.
+    Refer,
     /// To list directories.
     List,
     /// To read, list and execute.
@@ -103,6 +106,7 @@ impl Right {
     fn bits(self, version: ABI) -> u64 {
         let (all, read) = (AccessFs::from_all(version), AccessFs::from_read(version));
         let rights = match self {
+            Self::Refer => AccessFs::Refer.into(),
             Self::List => AccessFs::ReadDir.into(),
             Self::Read => read,
             Self::ReadFile => read & AccessFs::from_file(version),
@@ -111,6 +115,35 @@ impl Right {
         };
         (rights & all).bits()
     }
+}
+
+/// Where a command is kept from signals and abstract sockets of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scopes {
+    /// By its own rules.
+    Here,
+    /// By those that all commands of its thread are under, which reach each other.
+    OfTheThread,
+}
+
+/// Puts this process and all it starts where no signal leaves and no abstract socket outside is reached. It keeps no file from
+/// them: what is moved between directories is allowed, because without a word every layer of rules refuses it. Does nothing on
+/// a kernel that does not know scopes.
+pub(super) fn enforce_scopes() -> Result<(), Failure> {
+    if version() < ENOUGH {
+        return Ok(());
+    }
+    let made = || {
+        let handled = Ruleset::default().set_compatibility(CompatLevel::BestEffort).handle_access(AccessFs::Refer)?;
+        handled.scope(Scope::from_all(NEWEST))?.create()
+    };
+    let descriptor: Option<OwnedFd> = made().ok().and_then(Into::into);
+    let rules = descriptor.map(Rules::from).ok_or_else(|| failed(Errno::NOSYS))?;
+    let enforced = || {
+        rules.allow(place(Path::new("/"))?.as_fd(), Right::Refer)?;
+        rules.enforce()
+    };
+    enforced().map_err(failed)
 }
 
 /// Rules that are being made, as a descriptor. They hold inodes and not paths, so that it makes no difference from which mount
@@ -133,12 +166,15 @@ fn newest_here() -> ABI {
 
 impl Rules {
     /// Rules that allow nothing yet but to list directories.
-    fn new() -> Result<Self, Errno> {
+    fn new(scopes: Scopes) -> Result<Self, Errno> {
         let made = || {
             let handled = Ruleset::default()
                 .set_compatibility(CompatLevel::BestEffort)
                 .handle_access(AccessFs::from_all(NEWEST))?;
-            handled.scope(Scope::from_all(NEWEST))?.create()
+            match scopes {
+                Scopes::Here => handled.scope(Scope::from_all(NEWEST))?.create(),
+                Scopes::OfTheThread => handled.create(),
+            }
         };
         let descriptor: Option<OwnedFd> = made().ok().and_then(Into::into);
         let rules = Self::from(descriptor.ok_or(Errno::NOSYS)?);
@@ -150,7 +186,20 @@ impl Rules {
 
     /// The part that is the same inside and outside of a command's namespaces: all but `/dev` and `/proc`, which are the
     /// command's own. Made outside, while the view is built; none on a kernel without Landlock.
-    pub(super) fn for_namespaces(confinement: &Confinement, roots: &[OwnedFd]) -> Result<Option<Self>, Failure> {
+    pub(super) fn for_namespaces(
+        confinement: &Confinement,
+        roots: &[OwnedFd],
+        scopes: Scopes,
+    ) -> Result<Option<Self>, Failure> {
+        Self::with_listed(confinement, roots, scopes).map(|made| made.map(|(rules, _)| rules))
+    }
+
+    /// The same, with the directories that were listed for it.
+    pub(super) fn with_listed(
+        confinement: &Confinement,
+        roots: &[OwnedFd],
+        scopes: Scopes,
+    ) -> Result<Option<(Self, Listed)>, Failure> {
         if version() == 0 {
             return Ok(None);
         }
@@ -159,10 +208,10 @@ impl Rules {
         let slash_tmp = slash_tmp.map(|path| path.canonicalize().unwrap_or_else(|_| path.into()));
         let own: Vec<&Path> = ["/dev", "/proc"].map(Path::new).into_iter().chain(slash_tmp.as_deref()).collect();
         let rules = || {
-            let rules = Self::new()?;
-            rules.allow_reading(confinement, &own)?;
+            let rules = Self::new(scopes)?;
+            let listed = rules.allow_reading(confinement, &own)?;
             rules.allow_writing(roots)?;
-            Ok(rules)
+            Ok((rules, listed))
         };
         rules().map(Some).map_err(failed)
     }
@@ -179,15 +228,16 @@ impl Rules {
     }
 
     /// Reading everything but what is hidden, the writable directories and some more places.
-    fn allow_reading(&self, confinement: &Confinement, but: &[&Path]) -> Result<(), Errno> {
+    fn allow_reading(&self, confinement: &Confinement, but: &[&Path]) -> Result<Listed, Errno> {
         let mut known = Known::default();
         confinement.hidden.iter().for_each(|path| known.add(path));
         but.iter().for_each(|path| known.add(path));
         confinement.writable.iter().for_each(|root| known.add(&root.path));
-        for Readable { place, is_directory } in readable(&known)? {
+        let (parts, listed) = readable(&known)?;
+        for Readable { place, is_directory } in parts {
             self.allow(place.as_fd(), if is_directory { Right::Read } else { Right::ReadFile })?;
         }
-        Ok(())
+        Ok(listed)
     }
 
     fn allow_writing(&self, roots: &[OwnedFd]) -> Result<(), Errno> {
@@ -209,6 +259,12 @@ impl Rules {
             libc::syscall(libc::SYS_landlock_add_rule, self.descriptor.as_raw_fd(), PATH_BENEATH, &raw const rule, 0)
         };
         if done == 0 { Ok(()) } else { Err(last_error()) }
+    }
+
+    /// Another descriptor of the same rules.
+    pub(super) fn try_clone(&self) -> Result<Self, Errno> {
+        let descriptor = self.descriptor.try_clone().map_err(|error| errno_of(&error))?;
+        Ok(Self { descriptor, version: self.version })
     }
 
     /// Puts this process under the rules. It has given up new privileges before.
@@ -261,23 +317,45 @@ struct Readable {
     is_directory: bool,
 }
 
+/// The directories that rules were made from, each as it was: a new name in one of them makes other rules.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    directories: Vec<(PathBuf, State)>,
+    /// Whether a later change of any of them can be seen in it.
+    is_settled: bool,
+}
+
+impl Listed {
+    /// Whether the same rules would be made now.
+    pub(super) fn holds(&self) -> bool {
+        let is_same = |(path, state): &(PathBuf, State)| {
+            statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| State::of(&stat) == *state)
+        };
+        self.is_settled && self.directories.iter().all(is_same)
+    }
+}
+
 /// The largest parts of the tree that hold none of the known places. A rule covers everything beneath its place and none
 /// takes anything back, so that what stands beside the way to a known place is named instead. No link is followed: what a
 /// link leads to has a name of its own.
-fn readable(known: &Known) -> Result<Vec<Readable>, Errno> {
+fn readable(known: &Known) -> Result<(Vec<Readable>, Listed), Errno> {
     const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
     let mut parts = Vec::new();
     let open = |at: BorrowedFd<'_>, name: &OsStr, flags| openat(at, name, flags, Mode::empty());
-    let mut waiting = vec![(open(CWD, OsStr::new("/"), DIRECTORY | OFlags::PATH)?, known)];
-    while let Some((directory, known)) = waiting.pop() {
+    let mut listed = Listed { directories: Vec::new(), is_settled: true };
+    let mut waiting = vec![(open(CWD, OsStr::new("/"), DIRECTORY | OFlags::PATH)?, PathBuf::from("/"), known)];
+    while let Some((directory, path, known)) = waiting.pop() {
+        let state = State::of(&fstat(&directory)?);
+        listed.is_settled &= Remembered::of(directory.as_fd()).includes(&state);
         for (name, inner) in known.inner.iter().filter(|(_, inner)| !inner.is_end) {
             if let Ok(opened) = open(directory.as_fd(), name, DIRECTORY | OFlags::PATH) {
-                waiting.push((opened, inner));
+                waiting.push((opened, path.join(name), inner));
             }
         }
+        listed.directories.push((path, state));
         // What cannot be listed cannot be named. The ways through it are followed all the same.
-        let listed = open(directory.as_fd(), OsStr::new("."), DIRECTORY | OFlags::RDONLY).and_then(Dir::new);
-        for entry in listed.into_iter().flatten().flatten() {
+        let entries = open(directory.as_fd(), OsStr::new("."), DIRECTORY | OFlags::RDONLY).and_then(Dir::new);
+        for entry in entries.into_iter().flatten().flatten() {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             let kind = entry.file_type();
             if kind.is_symlink() || name == "." || name == ".." || known.inner.contains_key(name) {
@@ -292,7 +370,7 @@ fn readable(known: &Known) -> Result<Vec<Readable>, Errno> {
             }
         }
     }
-    Ok(parts)
+    Ok((parts, listed))
 }
 
 #[cfg(test)]
@@ -315,6 +393,7 @@ mod tests {
         }
         let parts: Vec<std::path::PathBuf> = readable(&known)
             .unwrap()
+            .0
             .iter()
             .map(|part| {
                 use std::os::fd::AsRawFd as _;

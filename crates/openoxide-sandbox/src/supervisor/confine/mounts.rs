@@ -72,6 +72,12 @@ pub(super) fn make_private() -> Result<(), Errno> {
     set_attributes(CWD, c"/", libc::AT_RECURSIVE, &attr)
 }
 
+/// Has what is mounted elsewhere come here, and nothing of here go there.
+pub(super) fn make_slave() -> Result<(), Errno> {
+    let attr = MountAttr { set: 0, clear: 0, propagation: libc::MS_SLAVE, user_namespace: 0 };
+    set_attributes(CWD, c"/", libc::AT_RECURSIVE, &attr)
+}
+
 fn set_attributes(
     at: BorrowedFd<'_>,
     path: &std::ffi::CStr,
@@ -97,6 +103,12 @@ fn set_attributes(
 /// Mounts a new file system of a kind.
 pub(super) fn new(kind: &str, at: &str, flags: MountFlags, options: &std::ffi::CStr) -> Result<(), Errno> {
     rustix::mount::mount(kind, at, kind, flags | MountFlags::NOSUID, options)
+}
+
+/// Makes what is mounted at a place, and not what is mounted below it, unwritable.
+pub(super) fn close(at: &str, flags: MountFlags) -> Result<(), Errno> {
+    let flags = flags | MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID;
+    rustix::mount::mount_remount(at, flags, c"")
 }
 
 /// Covers a place with a copy of itself, so that it can be neither renamed nor removed.

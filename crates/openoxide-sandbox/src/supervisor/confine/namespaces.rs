@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::super::failure::{self, Failure, errno_of};
 use super::super::{Control, child, exit};
-use super::landlock::Rules;
+use super::landlock::{Rules, Scopes};
 use super::placeholders::{Kind, Placeholders};
 use super::syscalls::{Filters, Reach};
 use super::{Started, handover, init, layout, roots, view};
@@ -73,7 +73,7 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Contr
     };
     let placeholders = Placeholders::make(request, &roots, Kind::Link).map_err(give_up)?;
     outside.give_relied_on(placeholders.relied_on());
-    match Rules::for_namespaces(confinement, &roots) {
+    match Rules::for_namespaces(confinement, &roots, Scopes::Here) {
         Ok(rules) => outside.give_rules(rules),
         Err(failure) => {
             let failure = give_up(failure);
@@ -83,7 +83,7 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Contr
     }
     drop((roots, outside));
     match failure::hear(&mut failed) {
-        None => Ok(Started { pid, is_command: false, placeholders: Some(placeholders) }),
+        None => Ok(Started { pid, is_command: false, is_tidied: false, placeholders: Some(placeholders) }),
         Some(failure) => {
             let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
             placeholders.remove();
@@ -93,7 +93,7 @@ pub(super) fn start(request: &Request, null: BorrowedFd<'_>, control: &mut Contr
 }
 
 /// A fork into new namespaces.
-fn clone(flags: libc::c_int) -> libc::c_long {
+pub(super) fn clone(flags: libc::c_int) -> libc::c_long {
     // SAFETY: without a stack of its own and without shared memory this is a fork, and this process has one thread, so
     // the copy may do whatever this one may. The last three arguments are not looked at without their flags.
     #[allow(unsafe_code)]
@@ -103,7 +103,7 @@ fn clone(flags: libc::c_int) -> libc::c_long {
 }
 
 /// Becomes a member of the namespaces: the same user and group, dying with the supervisor, with loopback up.
-fn enter(uid: u32, gid: u32, report: &PipeWriter, network: bool) -> Result<(), Failure> {
+pub(super) fn enter(uid: u32, gid: u32, report: &PipeWriter, network: bool) -> Result<(), Failure> {
     let maps = [
         ("/proc/self/setgroups", "deny".to_owned()),
         ("/proc/self/uid_map", format!("{uid} {uid} 1")),
@@ -130,7 +130,7 @@ fn enter(uid: u32, gid: u32, report: &PipeWriter, network: bool) -> Result<(), F
 }
 
 /// Brings loopback up, so that a server and its client within one command can talk.
-fn raise_loopback() -> Result<(), Failure> {
+pub(super) fn raise_loopback() -> Result<(), Failure> {
     // SAFETY: a zeroed request is a valid one; the name is far shorter than its field; the socket is open for the call and
     // closed after it, and nothing else has it.
     #[allow(unsafe_code)]

@@ -75,10 +75,11 @@ struct Kept {
 
 impl Placeholders {
     /// Makes those that are missing. The descriptors are those of the writable roots. For a question, which runs nothing,
-    /// none are made: nobody is kept from anything, and the caller's directory stays as it is.
+    /// none are made, and for a reader, which cannot write: nobody is kept from anything, and the caller's directory stays as
+    /// it is.
     pub(super) fn make(request: &Request, roots: &[OwnedFd], kind: Kind) -> Result<Self, Failure> {
         let mut placeholders = Self { kept: Vec::new(), relied_on: Vec::new() };
-        if request.probe {
+        if request.probe || request.reader {
             return Ok(placeholders);
         }
         let ledgers = request.confinement.ledgers.as_deref();

@@ -21,6 +21,7 @@ pub(super) enum Reach {
 }
 
 /// Programs for the kernel, in the order in which they are installed.
+#[derive(Clone)]
 pub(super) struct Filters(Vec<BpfProgram>);
 
 /// Refused everywhere.

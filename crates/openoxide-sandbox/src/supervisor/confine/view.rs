@@ -52,20 +52,54 @@ pub(super) fn build(
     confinement: &Confinement,
     protected: impl FnOnce() -> Result<Protected, Failure>,
 ) -> Result<(), Failure> {
-    let unavailable = |what: &'static str| move |errno| Failure::unavailable(what, errno);
     mounts::make_private().map_err(unavailable("making the mounts private"))?;
-    let roots = roots::open(confinement)?;
-    let mut copies = Vec::with_capacity(roots.len());
-    for (root, directory) in confinement.writable.iter().zip(&roots) {
-        copies.push(mounts::copy(directory.as_fd()).map_err(at("keeping", &root.path))?);
-    }
+    let copies = copy_roots(confinement, &roots::open(confinement)?)?;
+    close()?;
+    let protected = protected()?;
+    open(confinement, &copies, &protected)?;
+    close_dev()
+}
+
+/// Builds, in this process's mount namespace, what the views of one thread's commands begin with: nothing can be written, and
+/// what is hidden from them is covered. Each command's own view is a copy, completed by [`complete`].
+pub(super) fn build_base(hidden: &[PathBuf]) -> Result<(), Failure> {
+    mounts::make_private().map_err(unavailable("making the mounts private"))?;
+    close()?;
+    let empty = Empty::open()?;
+    hidden.iter().try_for_each(|path| empty.cover(path))?;
+    close_dev()
+}
+
+/// Completes a copy of such a beginning. The copies of the roots come from where they can be written.
+pub(super) fn complete(confinement: &Confinement, copies: &[OwnedFd], protected: &Protected) -> Result<(), Failure> {
+    open(confinement, copies, protected)
+}
+
+/// Copies, attached nowhere, of the directories that may be written, which are opened where they can be.
+pub(super) fn copy_roots(confinement: &Confinement, roots: &[OwnedFd]) -> Result<Vec<OwnedFd>, Failure> {
+    let copies = confinement.writable.iter().zip(roots);
+    copies.map(|(root, directory)| mounts::copy(directory.as_fd()).map_err(at("keeping", &root.path))).collect()
+}
+
+/// Makes everything that is mounted here unwritable, once more.
+pub(super) fn close_all() -> Result<(), Failure> {
+    mounts::restrict_all(mounts::SEALED).map_err(unavailable("making the mounts read-only"))
+}
+
+/// Makes everything unwritable, and makes `/dev` and `/proc` those of this namespace.
+fn close() -> Result<(), Failure> {
     let devices = copy_devices();
-    mounts::restrict_all(mounts::SEALED).map_err(unavailable("making the mounts read-only"))?;
+    close_all()?;
     build_dev(&devices)?;
-    build_proc()?;
-    let Protected { found, relied_on } = protected()?;
-    let layout = Layout::of(confinement, found.iter().chain(&relied_on));
+    build_proc()
+}
+
+/// Attaches what may be written and covers what lies in it and may not be, or not be seen.
+fn open(confinement: &Confinement, copies: &[OwnedFd], protected: &Protected) -> Result<(), Failure> {
+    let Protected { found, relied_on } = protected;
+    let layout = Layout::of(confinement, found.iter().chain(relied_on));
     let relied_on: Vec<PathBuf> = relied_on.iter().map(|path| layout.seen(path)).collect();
+    let empty = Empty::open()?;
     for Mount { path, act } in layout.steps() {
         match act {
             Act::Attach(number) => {
@@ -77,15 +111,18 @@ pub(super) fn build(
             Act::Pin => if_there(&path, false, mounts::pin)?,
             // A link that is covered by itself still leads on, and can be neither renamed nor removed.
             Act::Seal => if_there(&path, relied_on.contains(&path), mounts::seal)?,
-            Act::Hide => cover(&path)?,
+            Act::Hide => empty.cover(&path)?,
         }
     }
-    rustix::mount::mount_remount(
-        "/dev",
-        MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NOEXEC,
-        c"",
-    )
-    .map_err(|errno| Failure::confine("closing /dev", errno))
+    Ok(())
+}
+
+fn close_dev() -> Result<(), Failure> {
+    mounts::close("/dev", MountFlags::NOEXEC).map_err(|errno| Failure::confine("closing /dev", errno))
+}
+
+fn unavailable(what: &'static str) -> impl Fn(Errno) -> Failure {
+    move |errno| Failure::unavailable(what, errno)
 }
 
 /// Covers a place, unless it has gone since it was found and nothing relies on it.
@@ -161,17 +198,41 @@ fn build_proc() -> Result<(), Failure> {
         let _ = std::fs::write("/proc/sys/kernel/pid_max", privileges::max_processes().to_string());
     }
     // All of it: parts of it speak for the whole machine and honour the user's own rights, which for root are all.
-    let closed = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    rustix::mount::mount_remount("/proc", closed, c"").map_err(|errno| Failure::confine("closing /proc", errno))?;
-    for path in MEMORY {
-        cover(Path::new(path))?;
-    }
-    Ok(())
+    mounts::close("/proc", MountFlags::NODEV | MountFlags::NOEXEC)
+        .map_err(|errno| Failure::confine("closing /proc", errno))?;
+    let empty = Empty::open()?;
+    MEMORY.iter().try_for_each(|path| empty.cover(Path::new(path)))
 }
 
-/// Covers a file or directory, if it is there, with an empty one that nobody may open.
-fn cover(path: &Path) -> Result<(), Failure> {
-    let covered = || {
+/// What covers credentials, opened.
+struct Empty {
+    directory: Cover,
+    file: Cover,
+}
+
+struct Cover {
+    place: OwnedFd,
+    device: u64,
+    inode: u64,
+}
+
+impl Empty {
+    fn open() -> Result<Self, Failure> {
+        let open = |path| {
+            let place = mounts::place(Path::new(path))?;
+            let stat = fstat(&place)?;
+            Ok(Cover { place, device: stat.st_dev, inode: stat.st_ino })
+        };
+        let both = || Ok(Self { directory: open(EMPTY_DIRECTORY)?, file: open(EMPTY_FILE)? });
+        both().map_err(at("hiding by", Path::new(EMPTY_FILE)))
+    }
+
+    /// Covers a file or directory, if it is there and not covered yet, with an empty one that nobody may open.
+    fn cover(&self, path: &Path) -> Result<(), Failure> {
+        self.try_cover(path).map_err(at("hiding", path))
+    }
+
+    fn try_cover(&self, path: &Path) -> Result<(), Errno> {
         let place = match mounts::place(path) {
             Ok(place) => place,
             // What cannot be reached by us cannot be reached by the command.
@@ -183,11 +244,14 @@ fn cover(path: &Path) -> Result<(), Failure> {
             },
             Err(errno) => return Err(errno),
         };
-        let is_directory = FileType::from_raw_mode(fstat(&place)?.st_mode).is_dir();
-        let empty = mounts::place(Path::new(if is_directory { EMPTY_DIRECTORY } else { EMPTY_FILE }))?;
-        let copy = mounts::copy(empty.as_fd())?;
+        let stat = fstat(&place)?;
+        let is_directory = FileType::from_raw_mode(stat.st_mode).is_dir();
+        let cover = if is_directory { &self.directory } else { &self.file };
+        if (cover.device, cover.inode) == (stat.st_dev, stat.st_ino) {
+            return Ok(());
+        }
+        let copy = mounts::copy(cover.place.as_fd())?;
         mounts::restrict(&copy, mounts::SEALED)?;
         mounts::attach(&copy, place.as_fd())
-    };
-    covered().map_err(at("hiding", path))
+    }
 }
