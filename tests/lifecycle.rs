@@ -142,9 +142,7 @@ fn a_server_that_one_turn_starts_is_reached_by_the_next_and_stopped_by_the_third
     server.result(call);
     assert_eq!(std::fs::read_to_string(cwd.path().join("reached")).unwrap(), "hello\n");
     // Another thread sees neither the server nor its process.
-    let elsewhere = tempfile::tempdir().unwrap();
-    let call =
-        server.call("openoxide", arguments(&format!("run `{}; pkill -f serve_forever`", python(ask)), &elsewhere));
+    let call = server.call("openoxide", arguments("run `python3 ask.py || pkill -f serve.py`", &elsewhere));
     server.result(call);
     assert!(listens(&server));
     assert_eq!(std::fs::read(elsewhere.path().join("reached")).unwrap_or_default(), b"");
