@@ -33,6 +33,8 @@ mod files;
 mod hidden;
 #[cfg(target_os = "linux")]
 mod keepers;
+#[cfg(target_os = "linux")]
+mod kept;
 mod launcher;
 mod ledger;
 #[cfg(target_os = "linux")]
