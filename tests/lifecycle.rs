@@ -117,3 +117,40 @@ fn each_signal_ends_the_server_and_answers_what_is_open() {
         server.expect_nothing_left();
     }
 }
+
+#[test]
+fn a_server_that_one_turn_starts_is_reached_by_the_next_and_stopped_by_the_third() {
+    let cwd = tempfile::tempdir().unwrap();
+    let mut server = Server::start(json!({}));
+    let serve =
+        "import http.server as h\nh.HTTPServer(('127.0.0.1', 8217), h.SimpleHTTPRequestHandler).serve_forever()\n";
+    let ask = "import urllib.request as u\nopen('reached', 'wb').write(u.urlopen('http://127.0.0.1:8217/hello.txt').read())\n";
+    let wait = "import socket, time\nwhile socket.socket().connect_ex(('127.0.0.1', 8217)): time.sleep(0.01)\n";
+    let elsewhere = tempfile::tempdir().unwrap();
+    for (name, text) in [("serve.py", serve), ("ask.py", ask), ("wait.py", wait), ("hello.txt", "hello\n")] {
+        std::fs::write(cwd.path().join(name), text).unwrap();
+        std::fs::write(elsewhere.path().join(name), text).unwrap();
+    }
+    let call = server.call("openoxide", arguments("run `python3 serve.py >log 2>&1 & python3 wait.py`", &cwd));
+    let result = server.result(call);
+    let thread = result["threadId"].as_str().unwrap().to_owned();
+    let listens = |server: &Server| server.processes().iter().any(|line| line.contains("serve.py"));
+    assert!(listens(&server), "{result}");
+
+    let reply = |prompt: String| json!({ "thread_id": thread, "prompt": prompt });
+    let call = server.call("openoxide-reply", reply("run `python3 ask.py`".to_owned()));
+    server.result(call);
+    assert_eq!(std::fs::read_to_string(cwd.path().join("reached")).unwrap(), "hello\n");
+    // Another thread sees neither the server nor its process.
+    let call = server.call("openoxide", arguments("run `python3 ask.py || pkill -f serve.py`", &elsewhere));
+    server.result(call);
+    assert!(listens(&server));
+    assert_eq!(std::fs::read(elsewhere.path().join("reached")).unwrap_or_default(), b"");
+
+    let call = server.call("openoxide-reply", reply("run `pkill -f serve.p[y]`".to_owned()));
+    server.result(call);
+    eventually("it is stopped", || !listens(&server));
+    server.close_input();
+    assert!(server.wait_exit().success());
+    server.expect_nothing_left();
+}

@@ -7,6 +7,9 @@
 //!         capture <───────────────── pipe or terminal ── stdout and stderr, in order ───────────────┘
 //! ```
 //!
+//! For commands of a thread, in namespaces of our own, a keeper stands in the supervisor's place (`keepers.rs`,
+//! `supervisor/confine/keeper.rs`): one process tree for each thread, which starts supervisors without another start of the program.
+//!
 //! Invariants:
 //! - A command and all it starts live below one supervisor, a child subreaper; what loses its parent falls to it.
 //! - The server's end of the socket is the lifeline. Closed by a dropped handle or by the server's death in any way,
@@ -31,6 +34,8 @@ mod git_config;
 mod hidden;
 #[cfg(target_os = "linux")]
 mod keepers;
+#[cfg(target_os = "linux")]
+mod kept;
 mod launcher;
 mod ledger;
 #[cfg(target_os = "linux")]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::backend::Backend;
-use crate::launcher::Kept;
+use crate::kept::Kept;
 use crate::link::{LaunchMode, TERMINATE};
 use crate::refusal::Refusal;
 use crate::{CommandSpec, Launcher, SandboxError, keepers};

@@ -14,8 +14,6 @@ use super::handle::Thread;
 use crate::mutex::lock;
 use crate::store::{EventRecord, RolloutItem};
 use crate::tools::ToolHost as _;
-use crate::tools::before::Before;
-use crate::tools::obeyed::Obeyed;
 use crate::tools::turn_diff::{TurnDiff, relative};
 use crate::turn::{Driver, StartedTurn, TurnHost, TurnOutcome, missing_outputs};
 use crate::{CoreError, Interruption, TurnResult, TurnStatus, instructions};

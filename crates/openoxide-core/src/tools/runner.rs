@@ -107,6 +107,7 @@ impl CommandRunner for Launcher {
     ) -> BoxFuture<'static, Result<Option<ReadHelper>, String>> {
         let launcher = self.clone();
         let spec = CommandSpec {
+            git_from: Vec::new(),
             argv: Vec::new(),
             cwd: std::path::PathBuf::new(),
             env: std::collections::BTreeMap::new(),

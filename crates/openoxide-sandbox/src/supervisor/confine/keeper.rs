@@ -128,6 +128,8 @@ struct Running {
     pid: Pid,
     control: Control,
     placeholders: Placeholders,
+    /// The mounts that it sees. Kept until its end is told: taking them apart takes time, which nobody is to wait for.
+    view: OwnedFd,
     /// Whether the subreaper has ended, and what it left is being killed.
     is_dead: bool,
     /// Whether the server wants it ended.
@@ -195,8 +197,9 @@ impl Keeper {
     fn start(&mut self, id: u64, mut control: Control, output: OwnedFd) {
         control.tell(Record::Taken);
         match self.try_start(&mut control, &output) {
-            Ok((pid, placeholders)) => {
-                self.running.push(Running { id, pid, control, placeholders, is_dead: false, is_unwanted: false });
+            Ok((pid, placeholders, view)) => {
+                let (is_dead, is_unwanted) = (false, false);
+                self.running.push(Running { id, pid, control, placeholders, view, is_dead, is_unwanted });
             }
             Err(failure) => {
                 control.tell_failure(&failure);
@@ -205,7 +208,7 @@ impl Keeper {
         }
     }
 
-    fn try_start(&mut self, control: &mut Control, output: &OwnedFd) -> Result<(Pid, Placeholders), Failure> {
+    fn try_start(&mut self, control: &mut Control, output: &OwnedFd) -> Result<(Pid, Placeholders, OwnedFd), Failure> {
         let gone = || Failure::new(Step::Prepare, Errno::CONNRESET);
         let prepare = |error: std::io::Error| Failure::new(Step::Prepare, errno_of(&error));
         control.socket.set_read_timeout(Some(REQUEST_LIMIT)).map_err(prepare)?;
@@ -227,10 +230,11 @@ impl Keeper {
         let started = self.views.build(&request, &roots, &protected).and_then(|view| {
             let network = self.network.as_ref().filter(|_| !confinement.network);
             let rules = self.rules.of(confinement, &roots)?;
-            self.forker.start_command(&Job { request: &request, view: &view, control, output, network, rules })
+            let job = Job { request: &request, view: &view, control, output, network, rules };
+            self.forker.start_command(&job).map(|pid| (pid, view))
         });
         match started {
-            Ok(pid) => Ok((pid, placeholders)),
+            Ok((pid, view)) => Ok((pid, placeholders, view)),
             Err(failure) => {
                 placeholders.remove();
                 Err(failure)
@@ -338,6 +342,8 @@ impl Running {
     fn finish(mut self) {
         self.placeholders.remove();
         self.control.tell(Record::Gone);
+        drop(self.control);
+        drop(self.view);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Capabilities and limits: what a process of the sandbox has none of, and how much of the rest.
 
+use std::sync::OnceLock;
+
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{
@@ -19,7 +21,9 @@ const MIN_PROCESSES: u64 = 2048;
 
 /// How many processes and threads one command may have.
 pub(super) fn max_processes() -> u64 {
-    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+    // Finding out reads a dozen files; who makes copies of itself does it before.
+    static CPUS: OnceLock<u64> = OnceLock::new();
+    let cpus = CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64));
     (PROCESSES_PER_CPU * cpus).max(MIN_PROCESSES)
 }
 
@@ -39,6 +43,11 @@ pub(super) const FIRST_TO_GO: &str = "800";
 
 /// Gives up every capability and every way to get one, and sets the limits.
 pub(super) fn give_up(reach: Reach) -> Result<(), Failure> {
+    give_up_after(reach, false)
+}
+
+/// The same; the bounding set may be closed already.
+pub(super) fn give_up_after(reach: Reach, is_closed: bool) -> Result<(), Failure> {
     // In namespaces it is set already, and `/proc` is closed by now.
     let _ = std::fs::write("/proc/self/oom_score_adj", FIRST_TO_GO);
     // Processes are counted for each user namespace since Linux 5.14, and before that for the user as a whole.
@@ -53,6 +62,9 @@ pub(super) fn give_up(reach: Reach) -> Result<(), Failure> {
             setrlimit(resource, limit).map_err(|errno| Failure::confine("setting limits", errno))?;
         }
     }
+    if !is_closed {
+        close_bounding_set().map_err(|errno| Failure::confine("giving up capabilities", errno))?;
+    }
     drop_capabilities().map_err(|errno| Failure::confine("giving up capabilities", errno))?;
     set_no_new_privs(true).map_err(|errno| Failure::confine("giving up new privileges", errno))
 }
@@ -64,7 +76,8 @@ fn lowered(resource: Resource, most: u64) -> Rlimit {
     Rlimit { current: lower(now.current), maximum: lower(now.maximum) }
 }
 
-fn drop_capabilities() -> Result<(), Errno> {
+/// Gives up getting any capability by running a program. Those that this process has, it keeps.
+pub(super) fn close_bounding_set() -> Result<(), Errno> {
     for number in 0..64 {
         let Some(capability) = CapabilitySet::from_bits(1 << number) else { break };
         match remove_capability_from_bounding_set(capability) {
@@ -76,6 +89,10 @@ fn drop_capabilities() -> Result<(), Errno> {
             Err(errno) => return Err(errno),
         }
     }
+    Ok(())
+}
+
+fn drop_capabilities() -> Result<(), Errno> {
     // Kernels before 4.3 have no ambient set.
     let _ = clear_ambient_capability_set();
     // So that the programs of user 0 do not get them back at exec.

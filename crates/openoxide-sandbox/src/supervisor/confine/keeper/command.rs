@@ -60,7 +60,7 @@ fn start(ready: Ready<'_>) -> Result<Pid, Failure> {
         enter_namespace(network, libc::CLONE_NEWNET, "entering the thread's network")?;
     }
     enter_namespace(&view, libc::CLONE_NEWNS, "entering the command's mounts")?;
-    privileges::give_up(Reach::Namespaces)?;
+    privileges::give_up_after(Reach::Namespaces, true)?;
     rules.map_or(Ok(()), Rules::enforce_inside)?;
     filters.install()?;
     // What the command does to the memory of other processes, it does not do to this one's.

@@ -12,7 +12,8 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process};
 use super::super::super::failure::{Failure, errno_of};
 use super::super::super::{Control, exit, signals};
 use super::super::landlock::{self, Rules};
-use super::super::syscalls::{Filters, Reach};
+use super::super::privileges;
+use super::super::syscalls::Filters;
 use super::command::{self, Ready};
 use super::socket_pair;
 use crate::link::{Request, Step};
@@ -161,7 +162,12 @@ fn run(channel: UnixStream, null: &OwnedFd, reader: Option<Reader>) -> ! {
 fn begin() -> Result<Filters, Failure> {
     rustix::thread::set_no_new_privs(true).map_err(|errno| Failure::confine("giving up new privileges", errno))?;
     landlock::enforce_scopes()?;
-    Filters::compile(false, Reach::Namespaces)
+    // What is the same for all commands is done once.
+    privileges::close_bounding_set().map_err(|errno| Failure::confine("giving up capabilities", errno))?;
+    privileges::max_processes();
+    let (here, of_each) = Filters::compile_in_parts()?;
+    here.install()?;
+    Ok(of_each)
 }
 
 fn answer(channel: &UnixStream, what: Result<i32, Failure>) {
