@@ -31,6 +31,7 @@ mod env_policy;
 mod error;
 mod files;
 mod hidden;
+mod hold;
 #[cfg(target_os = "linux")]
 mod keepers;
 #[cfg(target_os = "linux")]
