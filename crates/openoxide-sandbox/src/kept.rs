@@ -10,7 +10,8 @@ use std::sync::Arc;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::backend::Backend;
-use crate::launcher::{Hold, Reaper, START_LIMIT, Start, send, watched};
+use crate::hold::Hold;
+use crate::launcher::{Reaper, START_LIMIT, Start, send, watched};
 use crate::link::{self, LaunchMode, Record, Records};
 use crate::pump::Pump;
 use crate::refusal::Refusal;

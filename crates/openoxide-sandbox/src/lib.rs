@@ -32,6 +32,7 @@ mod error;
 mod files;
 mod git_config;
 mod hidden;
+mod hold;
 #[cfg(target_os = "linux")]
 mod keepers;
 #[cfg(target_os = "linux")]

@@ -12,9 +12,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::capture::Capture;
+use crate::hold::Hold;
 #[cfg(target_os = "linux")]
 use crate::keepers;
-use crate::launcher::Hold;
 use crate::link::{Record, Records};
 use crate::running::TERMINATE_LIMIT;
 use crate::{ExitStatus, supervisor};

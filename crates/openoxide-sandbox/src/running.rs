@@ -11,7 +11,7 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::launcher::Hold;
+use crate::hold::Hold;
 use crate::pump::{Progress, Pump, Shared};
 use crate::{Output, SandboxError, link};
 
