@@ -177,3 +177,28 @@ fn a_gateways_address_goes_with_the_key_and_doctor_says_which_model_answers_and_
     let (state, detail) = model(&set, &configured);
     assert!(state == "note" && detail.contains("http://127.0.0.1:8 "), "what is configured goes before: {detail}");
 }
+
+/// A program that a desktop started has the system's directories alone; what a version manager adds is in a profile.
+#[test]
+fn commands_have_the_path_of_the_login_shell_where_nobody_chose_another() {
+    let (home, user) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(user.path().join(".bash_profile"), "echo hello; export PATH=/opt/mine/bin:$PATH\n").unwrap();
+    let path_of = |path: &str, arguments: &[&str]| {
+        let mut server = support::Server::start_as(home.path(), serde_json::json!({}), arguments, |command| {
+            command.env("PATH", path).env("SHELL", "/bin/bash").env("HOME", user.path());
+        });
+        let call = server.call("openoxide", serde_json::json!({ "prompt": "run `echo $PATH`", "cwd": user.path() }));
+        server.result(call)["content"].as_str().unwrap().to_owned()
+    };
+    let system = "/usr/local/bin:/usr/bin:/bin";
+    let found = path_of(system, &[]);
+    assert!(found.contains("/opt/mine/bin:/"), "{found}");
+    let chosen = path_of(&format!("/opt/venv/bin:{system}"), &[]);
+    assert!(chosen.contains("/opt/venv/bin") && !chosen.contains("/opt/mine"), "{chosen}");
+    let off = path_of(system, &["-c", "shell_environment_policy.login_path=false"]);
+    assert!(off.contains(system) && !off.contains("/opt/mine"), "{off}");
+    let mut doctor = support::openoxide(home.path());
+    doctor.args(["doctor", "--json"]).env("PATH", system).env("SHELL", "/bin/bash").env("HOME", user.path());
+    let told = out(&doctor.output().unwrap());
+    assert!(told.contains("that of the login shell: /opt/mine/bin:"), "{told}");
+}

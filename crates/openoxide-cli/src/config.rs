@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use openoxide_core::{ApprovalPolicy, CommandRule, Profiles};
-use openoxide_sandbox::{EnvPolicy, HostPaths, SandboxMode, WorkspaceWrite};
+use openoxide_sandbox::{EnvPolicy, HostPaths, Inherit, LoginPath, SandboxMode, WorkspaceWrite};
 use serde::Deserialize;
 
 use crate::Global;
@@ -233,6 +233,13 @@ impl Config {
             env.remove(std::ffi::OsStr::new(TMPDIR));
         }
         env
+    }
+
+    /// The PATH of the login shell, where commands are to have it in place of the one in `env`.
+    pub(crate) fn login_path(&self, env: &BTreeMap<OsString, OsString>) -> Option<LoginPath> {
+        let policy = &self.shell_environment_policy;
+        let is_wanted = policy.login_path && policy.inherit != Inherit::None && !policy.set.contains_key("PATH");
+        is_wanted.then(|| LoginPath::wanted(env)).flatten()
     }
 
     /// The sandbox mode where nobody asks for another.

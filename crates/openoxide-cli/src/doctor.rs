@@ -63,6 +63,7 @@ pub(crate) fn run(args: &DoctorArgs, global: &Global, exe: PathBuf) -> anyhow::R
     let mut findings = configuration(global);
     findings.extend(home());
     findings.extend(temporary_directory());
+    findings.extend(login_path(global));
     findings.extend(sandbox(exe)?);
     findings.extend(config::home().as_deref().map(threads::check));
     findings.extend(model(global, args.providers));
@@ -82,6 +83,24 @@ pub(crate) fn run(args: &DoctorArgs, global: &Global, exe: PathBuf) -> anyhow::R
     }
     let fails = findings.iter().any(|finding| finding.state == State::Fails);
     Ok(if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What the login shell says of the PATH, where commands get it from there.
+fn login_path(global: &Global) -> Option<Finding> {
+    let config = Config::load(global).ok()?;
+    let path = config.login_path(&config.child_env(&config::places(None).host_paths()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    let (state, detail, fix) = match runtime.block_on(path.get()) {
+        Ok(Some(path)) => {
+            (State::Works, format!("commands get that of the login shell: {}", path.to_string_lossy()), None)
+        }
+        Ok(None) => (State::Works, "the login shell says none; commands get this program's".to_owned(), None),
+        Err(why) => {
+            let fix = "mend the shell's profile, or set shell_environment_policy.login_path = false".to_owned();
+            (State::Note, why, Some(fix))
+        }
+    };
+    Some(Finding { what: "PATH".to_owned(), state, detail, fix })
 }
 
 fn to_json(finding: &Finding) -> Value {

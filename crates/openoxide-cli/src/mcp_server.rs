@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -157,6 +158,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         core.rules = config.rules().into();
         core.child_env = child_env;
         args.http.take_secrets(&mut core.child_env);
+        core.login_path = config.login_path(&core.child_env).map(Arc::new);
         core.user_instructions = home.as_ref().and_then(|home| crate::config::user_instructions(home));
         let is_kept = !args.ephemeral && config.history.persistence == Persistence::SaveAll;
         core.home = home.clone().filter(|_| is_kept);

@@ -35,6 +35,8 @@ pub struct EnvPolicy {
     pub exclude: Option<Vec<String>>,
     /// Variables that are set last, whatever was excluded.
     pub set: BTreeMap<String, String>,
+    /// Whether commands get the PATH of the login shell where the parent's is nobody's choice.
+    pub login_path: bool,
 }
 
 /// Names that reach agents of the user or load code into every program, as patterns. `BASH_FUNC_ls%%` is a function that takes the
@@ -77,6 +79,7 @@ impl Default for EnvPolicy {
             inherit: Inherit::All,
             exclude: None,
             set: SET.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            login_path: true,
         }
     }
 }

@@ -34,6 +34,7 @@ mod ledger;
 mod leftovers;
 mod link;
 mod listings;
+mod login_path;
 mod mode;
 mod own_end;
 mod own_process;
@@ -63,6 +64,7 @@ pub use launcher::Launcher;
 pub use ledger::run_directory;
 #[cfg(target_os = "linux")]
 pub use leftovers::Leftovers;
+pub use login_path::{LOGIN_SHELL_TIMEOUT, LoginPath};
 pub use mode::SandboxMode;
 pub use own_end::{end_now, ending_signals};
 pub use own_process::hide_own_process;

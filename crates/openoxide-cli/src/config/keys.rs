@@ -77,6 +77,7 @@ pub(crate) const KNOWN: &[&str] = &[
     "sandbox_workspace_write.writable_roots",
     "shell_environment_policy.exclude",
     "shell_environment_policy.inherit",
+    "shell_environment_policy.login_path",
     "shell_environment_policy.set.*",
     "tool_output_token_limit",
 ];

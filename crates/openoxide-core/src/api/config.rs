@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openoxide_llm::Provider;
-use openoxide_sandbox::{Launcher, SandboxMode, WorkspaceWrite};
+use openoxide_sandbox::{Launcher, LoginPath, SandboxMode, WorkspaceWrite};
 
 use crate::{ApprovalPolicy, Ceiling, CommandRule, CoreError, Profiles, ThreadConfig};
 
@@ -37,6 +37,8 @@ pub struct Config {
     pub workspace_write: WorkspaceWrite,
     /// The whole environment of commands, already filtered.
     pub child_env: BTreeMap<OsString, OsString>,
+    /// Takes the place of `PATH` in it, once it is known.
+    pub login_path: Option<Arc<LoginPath>>,
     /// What callers may choose by name in place of the defaults.
     pub profiles: Arc<Profiles>,
     /// Text of the user's own standing instructions, for every thread.
@@ -74,6 +76,7 @@ impl Config {
             rules: Arc::default(),
             workspace_write: WorkspaceWrite::default(),
             child_env: BTreeMap::new(),
+            login_path: None,
             profiles: Arc::default(),
             user_instructions: None,
             project_doc_max_bytes: 32 * 1024,

@@ -343,6 +343,10 @@ impl ThreadManager {
         state: State,
         rollout: Rollout,
     ) -> Result<Arc<Thread>, CoreError> {
+        if let Some(login_path) = &self.core.config.login_path {
+            // So that it is known when the model asks for the first command.
+            login_path.begin();
+        }
         let (core, registry) = (Arc::clone(&self.core), Weak::clone(&self.this) as Weak<dyn Registry>);
         let thread = Arc::new(Thread::new(core, registry, id, config, directory, state, rollout));
         let mut threads = lock(&self.threads);

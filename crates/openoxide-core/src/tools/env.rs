@@ -1,6 +1,7 @@
 //! What a tool may use of the turn that calls it, and nothing else: its directory, its files, commands, what it tells, and
 //! limits. The thread itself is out of a tool's reach.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -49,6 +50,8 @@ pub(crate) struct TurnEnv<'a> {
 pub(super) struct WantedCommand {
     pub(super) argv: Vec<String>,
     pub(super) cwd: PathBuf,
+    /// See [`ToolEnv::command_environment`].
+    pub(super) env: BTreeMap<OsString, OsString>,
     pub(super) tty: bool,
     /// Outside of the sandbox, which was approved.
     pub(super) escalated: bool,
@@ -168,10 +171,22 @@ impl ToolEnv {
         if escalated { SandboxMode::DangerFullAccess } else { self.host.sandbox_policy().mode }
     }
 
+    /// The environment of commands. The first one may wait for the user's login shell.
+    pub(super) async fn command_environment(&self) -> BTreeMap<OsString, OsString> {
+        let config = self.host.process_config();
+        let mut env = config.child_env.clone();
+        if let Some(login_path) = &config.login_path {
+            match login_path.get().await {
+                Ok(path) => env.extend(path.map(|path| (OsString::from("PATH"), path))),
+                Err(why) => tracing::debug!("{why}"),
+            }
+        }
+        env
+    }
+
     /// Starts a command. It is on its way when this returns; the future is ready when it runs, or says why it does not.
     pub(super) fn spawn(&self, wanted: WantedCommand) -> BoxFuture<'static, Result<Arc<dyn Running>, String>> {
-        let WantedCommand { argv, cwd, tty, escalated, temporary, output_limit } = wanted;
-        let mut env = self.host.process_config().child_env.clone();
+        let WantedCommand { argv, cwd, mut env, tty, escalated, temporary, output_limit } = wanted;
         env.extend(temporary.clone().map(|path| (OsString::from("TMPDIR"), path.into_os_string())));
         let policy = if escalated { SandboxPolicy::full_access() } else { self.host.sandbox_policy() };
         self.host.command_runner().spawn(CommandSpec {

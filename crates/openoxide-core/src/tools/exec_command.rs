@@ -212,6 +212,7 @@ impl ExecCommand {
             CallOutcome::plain(format!("The command could not be started: {why}."), item)
         };
         let turn_to_start = env.turn_to_start().await;
+        let environment = env.command_environment().await;
         let Place { workspace, temporary } = match place(&env, self.cwd.clone()).await {
             Ok(place) => place,
             Err(why) => return not_started(why),
@@ -223,6 +224,7 @@ impl ExecCommand {
         let starting = env.spawn(WantedCommand {
             argv: self.argv.clone(),
             cwd: self.cwd.clone(),
+            env: environment,
             tty: self.tty,
             escalated: self.escalated,
             temporary,
