@@ -1,6 +1,7 @@
 """A place for one scenario: a home, a directory to work in, and a scripted model."""
 
 import contextlib
+import json
 import os
 import pathlib
 import sys
@@ -8,7 +9,20 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "codex"))
 
-from model import Model  # noqa: E402
+import model  # noqa: E402
+from model import Model, Stream  # noqa: E402
+
+
+class AnyCall(Stream):
+    """Calls the tool that the arguments name, where they name one."""
+
+    def call(self, name, kind, call, tool, field, given):
+        arguments = json.loads(given) if field == "arguments" else {}
+        tool = arguments.pop("_tool", tool)
+        super().call(name, kind, call, tool, field, json.dumps(arguments) if arguments else given)
+
+
+model.Stream = AnyCall
 
 SETTINGS = """model = "gpt-5.4"
 model_provider = "scripted"
@@ -27,7 +41,12 @@ SCRIPT = {
     "say it again": [{"text": "hello again"}],
     "make a file": [{"commands": [{"cmd": "touch made.txt && echo made"}]}, {"text": "made it"}],
     "patch a file": [{"patch": PATCH}, {"text": "patched it"}],
-    "plan it": [{"text": "planned"}],
+    "plan it": [{"commands": [{"_tool": "update_plan", "plan": [{"step": "one", "status": "in_progress"},
+                                                                {"step": "two", "status": "pending"}]}]},
+                {"text": "planned"}],
+    "ask me": [{"commands": [{"_tool": "request_user_input", "questions": [
+        {"id": "db", "question": "Which database?", "options": [{"label": "one", "description": "small"}, {"label": "two"}]},
+        {"id": "name", "question": "What name?"}]}]}, {"text": "noted"}],
     "wait for me": [{"hold": "I am wai"}],
     "run long": [{"commands": [{"cmd": "echo begun; sleep 600"}]}, {"text": "never said"}],
     "fail": [{"status": 400, "body": {"error": {"message": "no such thing", "type": "invalid_request_error"}}}],
@@ -42,11 +61,11 @@ def place():
         root = pathlib.Path(made).resolve()
         for part in ("home", "work", "tmp"):
             (root / part).mkdir()
-        with Model(SCRIPT, root) as model:
-            (root / "home/config.toml").write_text(SETTINGS.format(base_url=model.base_url))
+        with Model(SCRIPT, root) as served:
+            (root / "home/config.toml").write_text(SETTINGS.format(base_url=served.base_url))
             environment = {"PATH": os.environ["PATH"], "HOME": made, "TMPDIR": str(root / "tmp"), "LANG": "C.UTF-8",
                            "OPENOXIDE_HOME": str(root / "home")}
-            yield root / "work", environment, model
+            yield root / "work", environment, served
 
 
 def expect(holds, what):

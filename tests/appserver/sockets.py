@@ -104,10 +104,10 @@ def status_of(url, **headers):
 
 def refused(make):
     try:
-        make().close()
+        with make():
+            return None
     except InvalidStatus as error:
         return error.response.status_code
-    return None
 
 
 def websocket(program, traces):
@@ -123,6 +123,7 @@ def websocket(program, traces):
                 two = Client(two, traces / "websocket-2").initialize()
                 everything(one)
                 two_clients(one, two, work)
+                questions(one, work)
                 refusals(two)
 
 
@@ -169,6 +170,26 @@ def two_clients(one, two, work):
     expect(two.request("thread/unsubscribe", {"threadId": thread}) == {"status": "unsubscribed"}, "it was followed")
 
 
+def questions(client, work):
+    """What the model asks, and its plan."""
+    thread = client.request("thread/start", {"cwd": str(work)})["thread"]["id"]
+    client.turn(thread, "ask me")
+    asked = client.until("item/tool/requestUserInput")[-1]
+    first, second = asked["params"]["questions"]
+    expect((first["id"], first["isOther"], second["options"]) == ("db", True, None), asked)
+    client.send({"id": asked["id"], "result": {"answers": {"db": {"answers": ["two"]}, "name": {"answers": ["ann"]}}}})
+    told = client.until("turn/completed")
+    expect(told[-1]["params"]["turn"]["items"][0]["text"] == "noted", told[-1])
+    client.turn(thread, "ask me")
+    asked = client.until("item/tool/requestUserInput")[-1]
+    client.send({"id": asked["id"], "error": {"code": -32000, "message": "User cancelled input"}})
+    client.until("turn/completed")
+    client.turn(thread, "plan it")
+    plan = client.until("turn/plan/updated")[-1]["params"]["plan"]
+    expect(plan == [{"step": "one", "status": "inProgress"}, {"step": "two", "status": "pending"}], plan)
+    client.until("turn/completed")
+
+
 def refusals(client):
     for line, code in [("nonsense", -32700), ("[]", -32600), ("7", -32600)]:
         client.socket.send(line)
@@ -194,21 +215,25 @@ def tokens(program, traces):
             expect(refused(lambda: connect(url)) == 401, "without a token")
             wrong = {"Authorization": "Bearer wrong-0123456789-abcdefghijklmnop"}
             expect(refused(lambda: connect(url, additional_headers=wrong)) == 401, "with a wrong one")
-            opened = {name: connect(url, additional_headers={"Authorization": f"Bearer {token}"})
-                      for name, token in TOKENS.items()}
-            ada, bob = (Client(opened[name], traces / f"token-{name}").initialize() for name in ("ada", "bob"))
-            thread = ada.request("thread/start", {"cwd": str(work)})["thread"]["id"]
-            ada.turn(thread, "say hello")
-            ada.until("turn/completed")
-            expect(len(ada.request("thread/list", {})["data"]) == 1, "her own")
-            expect(bob.request("thread/list", {})["data"] == [], "not his")
-            for method in ("thread/read", "thread/resume", "thread/archive", "thread/fork"):
-                error = bob.answer(method, {"threadId": thread})["error"]
-                expect(error["message"] == f"thread not found: {thread}", (method, error))
-            error = bob.answer("turn/start", {"threadId": thread, "input": [{"type": "text", "text": "say hello"}]})["error"]
-            expect(error["message"] == f"thread not found: {thread}", error)
-            for socket in opened.values():
-                socket.close()
+            bearer = {name: {"Authorization": f"Bearer {token}"} for name, token in TOKENS.items()}
+            with (connect(url, additional_headers=bearer["ada"]) as ada,
+                  connect(url, additional_headers=bearer["bob"]) as bob):
+                each_its_own(Client(ada, traces / "token-ada").initialize(), Client(bob, traces / "token-bob").initialize(),
+                             work)
+
+
+def each_its_own(ada, bob, work):
+    """Two callers who do not see each other's threads."""
+    thread = ada.request("thread/start", {"cwd": str(work)})["thread"]["id"]
+    ada.turn(thread, "say hello")
+    ada.until("turn/completed")
+    expect(len(ada.request("thread/list", {})["data"]) == 1, "her own")
+    expect(bob.request("thread/list", {})["data"] == [], "not his")
+    for method in ("thread/read", "thread/resume", "thread/archive", "thread/fork"):
+        error = bob.answer(method, {"threadId": thread})["error"]
+        expect(error["message"] == f"thread not found: {thread}", (method, error))
+    error = bob.answer("turn/start", {"threadId": thread, "input": [{"type": "text", "text": "say hello"}]})["error"]
+    expect(error["message"] == f"thread not found: {thread}", error)
 
 
 def unix(program, traces):

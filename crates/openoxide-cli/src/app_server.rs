@@ -41,10 +41,76 @@ pub(crate) struct AppServerArgs {
 
 /// What is listened on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+pub(crate) enum Place {
     Stdio,
     Address(SocketAddr),
     Unix(PathBuf),
+}
+
+/// A place that others than the one program that started the server reach.
+pub(crate) fn parse_listener(text: &str) -> Result<Place, String> {
+    match parse_place(text) {
+        Ok(Place::Address(_) | Place::Unix(_)) => parse_place(text),
+        Ok(Place::Stdio) | Err(_) => Err(format!("{text:?} is no listener; allowed: ws://IP:PORT, unix://PATH")),
+    }
+}
+
+impl Place {
+    /// Whether whoever reaches a TCP address of it is served.
+    pub(crate) fn is_tokenless(&self, guard: &GuardArgs) -> bool {
+        // Only the user reaches a unix socket, and no confined command does: the sandbox gives it no socket with a name.
+        matches!(self, Self::Address(_)) && guard.is_tokenless()
+    }
+
+    /// Listens, and says where.
+    pub(crate) async fn bind(&self) -> anyhow::Result<Socket> {
+        Ok(match self {
+            Self::Stdio => bail!("the standard streams are no listener"),
+            Self::Address(address) => {
+                let listener = tokio::net::TcpListener::bind(address).await;
+                let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
+                // The port may have been the system's choice.
+                crate::log::say(&format!("listening on ws://{}", listener.local_addr()?));
+                listener.into()
+            }
+            Self::Unix(path) => {
+                let socket = UnixSocket::bind(path).await?;
+                crate::log::say(&format!("listening on unix://{}", path.display()));
+                socket.into()
+            }
+        })
+    }
+}
+
+/// Whom a listener lets in.
+pub(crate) fn guard(args: &GuardArgs) -> anyhow::Result<GuardConfig> {
+    Ok(GuardConfig {
+        tokens: args.tokens()?,
+        allowed_hosts: args.allow_host.clone(),
+        allowed_origins: args.allow_origin.clone(),
+        requests_per_second: args.rate_limit,
+        hints: Hints { allow_host: "--allow-host", allow_origin: "--allow-origin", token: "--token-file" },
+        ..GuardConfig::default()
+    })
+}
+
+/// The server on these threads.
+pub(crate) fn server(
+    core: &CoreArgs,
+    config: &Config,
+    home: Option<&std::path::Path>,
+    manager: std::sync::Arc<ThreadManager>,
+) -> std::sync::Arc<AppServer> {
+    AppServer::new(AppServerConfig {
+        fallback: match core.fallback(config) {
+            Fallback::AutoWithinPolicy => ApprovalFallback::AutoWithinPolicy,
+            Fallback::Deny => ApprovalFallback::Deny,
+        },
+        write_timeout: config.mcp_server.write_timeout(),
+        home: home.unwrap_or(&manager.config().cwd).to_owned(),
+        codex_version: CODEX_VERSION,
+        manager,
+    })
 }
 
 fn parse_place(text: &str) -> Result<Place, String> {
@@ -82,64 +148,32 @@ pub(crate) fn run(args: &AppServerArgs, global: &Global, exe: PathBuf) -> anyhow
         .build()
         .context("cannot start the async runtime")?;
     runtime.block_on(async {
-        let is_tcp = matches!(args.listen, Place::Address(_));
-        // Only the user reaches a unix socket, and no confined command does: the sandbox gives it no socket with a name.
-        let tokens = if is_tcp { args.guard.tokens()? } else { Vec::new() };
+        let guard = guard(&args.guard)?;
         let access = Access {
             is_listening,
-            is_tokenless: is_tcp && args.guard.is_tokenless(),
-            callers: callers(&tokens),
+            is_tokenless: args.listen.is_tokenless(&args.guard),
+            callers: callers(&guard.tokens),
             secret_files: args.guard.secret_files(),
             secret_variable: args.guard.secret_variable(),
         };
         let Serving { core, .. } = args.core.serving(&config, access, home.as_deref(), exe)?;
-        let guard = GuardConfig {
-            tokens,
-            allowed_hosts: args.guard.allow_host.clone(),
-            allowed_origins: args.guard.allow_origin.clone(),
-            requests_per_second: args.guard.rate_limit,
-            hints: Hints { allow_host: "--allow-host", allow_origin: "--allow-origin", token: "--token-file" },
-            ..GuardConfig::default()
-        };
-        let server = AppServer::new(AppServerConfig {
-            fallback: match args.core.fallback(&config) {
-                Fallback::AutoWithinPolicy => ApprovalFallback::AutoWithinPolicy,
-                Fallback::Deny => ApprovalFallback::Deny,
-            },
-            write_timeout: config.mcp_server.write_timeout(),
-            home: home.clone().unwrap_or_else(|| core.cwd.clone()),
-            codex_version: CODEX_VERSION,
-            manager: ThreadManager::new(core),
-        });
-        let socket: Socket = match &args.listen {
-            Place::Stdio => {
-                let stop = async {
-                    // Cancel-safe: a signal stays counted, and a closed output stays closed.
-                    tokio::select! {
-                        () = watchdog.asked() => Interruption::ServerStopped,
-                        () = closed_output::noticed() => {
-                            watchdog.arm();
-                            Interruption::ConnectionLost
-                        }
-                    }
-                };
-                serve(watchdog.watching(tokio::io::stdin()), tokio::io::stdout(), server, stop).await;
-                return Ok(());
-            }
-            Place::Address(address) => {
-                let listener = tokio::net::TcpListener::bind(address).await;
-                let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
-                // The port may have been the system's choice.
-                crate::log::say(&format!("listening on ws://{}", listener.local_addr()?));
-                listener.into()
-            }
-            Place::Unix(path) => {
-                let socket = UnixSocket::bind(path).await?;
-                crate::log::say(&format!("listening on unix://{}", path.display()));
-                socket.into()
+        let server = server(&args.core, &config, home.as_deref(), ThreadManager::new(core));
+        if is_listening {
+            let socket = args.listen.bind().await?;
+            return serve_ws(socket, server, guard, watchdog.asked()).await.context("the listener has failed");
+        }
+        let stop = async {
+            // Cancel-safe: a signal stays counted, and a closed output stays closed.
+            tokio::select! {
+                () = watchdog.asked() => Interruption::ServerStopped,
+                () = closed_output::noticed() => {
+                    watchdog.arm();
+                    Interruption::ConnectionLost
+                }
             }
         };
-        serve_ws(socket, server, guard, watchdog.asked()).await.context("the listener has failed")
+        serve(watchdog.watching(tokio::io::stdin()), tokio::io::stdout(), server, stop).await;
+        Ok(())
     })?;
     // A read of stdin may still block one of the runtime's threads; it must not hold up the end.
     runtime.shutdown_background();
@@ -160,6 +194,7 @@ mod tests {
         ] {
             assert_eq!(parse_place(text), Ok(place));
         }
+        assert!(parse_listener("stdio://").is_err() && parse_listener("unix:///x").is_ok());
         for wrong in ["", "stdio", "off", "ws://", "ws://host:1", "wss://127.0.0.1:1", "unix://", "http://127.0.0.1:1"]
         {
             assert!(parse_place(wrong).unwrap_err().contains("unix://PATH"), "{wrong}");

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -12,10 +13,14 @@ use openoxide_mcp_server::{ApprovalStrategy, HttpConfig, OnEof, Server, ServerCo
 mod http;
 
 use crate::Global;
+use crate::app_server;
 use crate::closed_output;
 use crate::config::{Config, Fallback};
 use crate::serving::{Access, CoreArgs, Serving};
 use crate::watchdog::{Input, Watchdog};
+
+/// How long the clients of the app-server may take to be told that everything has ended.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Arguments of `openoxide mcp-server`.
 #[derive(Debug, clap::Args)]
@@ -34,6 +39,10 @@ pub(crate) struct McpServerArgs {
     /// our own, codex,native for both.
     #[arg(long, value_name = "AGENT", value_delimiter = ',')]
     compat: Vec<Compat>,
+    /// Serve the app-server protocol as well, on the same threads: ws://IP:PORT or unix://PATH. With --listen its tokens hold
+    /// here too.
+    #[arg(long, value_name = "URL", value_parser = app_server::parse_listener)]
+    app_server: Option<app_server::Place>,
     #[command(flatten)]
     http: http::HttpArgs,
 }
@@ -95,9 +104,10 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         .context("cannot start the async runtime")?;
     runtime.block_on(async {
         let listener = args.http.config(&config.mcp_server)?;
+        let beside = args.app_server.as_ref();
         let access = Access {
-            is_listening,
-            is_tokenless: args.http.is_tokenless(),
+            is_listening: is_listening || beside.is_some(),
+            is_tokenless: args.http.is_tokenless() || beside.is_some_and(|place| place.is_tokenless(&args.http.guard)),
             callers: listener.as_ref().map_or(1, HttpConfig::principals),
             secret_files: args.http.guard.secret_files(),
             secret_variable: args.http.guard.secret_variable(),
@@ -110,6 +120,17 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
             core.default_sandbox = SandboxMode::ReadOnly;
         }
         let manager = ThreadManager::new(core);
+        let app_server = match beside {
+            None => None,
+            Some(place) => {
+                let server = app_server::server(&args.core, &config, home.as_deref(), Arc::clone(&manager));
+                let (socket, guard) = (place.bind().await?, app_server::guard(&args.http.guard)?);
+                let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+                // Its sender is dropped when the server ends.
+                let stopped = async move { drop(stopped.await) };
+                Some((stop, tokio::spawn(openoxide_app_server::serve_ws(socket, server, guard, stopped))))
+            }
+        };
         let configured = config.mcp_server.max_wait_sec.map(|seconds| match seconds {
             0 => Duration::MAX,
             _ => Duration::from_secs(seconds),
@@ -137,7 +158,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
             families,
             on_trace: on_trace(),
         });
-        match args.http.listen.as_deref().zip(listener) {
+        let served = match args.http.listen.as_deref().zip(listener) {
             Some((url, listener)) => http::serve(url, listener, agent, watchdog.asked()).await,
             None => {
                 let stop = async {
@@ -158,7 +179,13 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
                 }
                 Ok(())
             }
+        };
+        if let Some((stop, serving)) = app_server {
+            drop(stop);
+            // Every thread is closed by now; what is left is to say so.
+            drop(tokio::time::timeout(LAST_WORDS, serving).await);
         }
+        served
     })?;
     // A read of stdin may still block one of the runtime's threads; it must not hold up the end.
     runtime.shutdown_background();
