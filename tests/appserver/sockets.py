@@ -264,8 +264,101 @@ def stopped(program, traces):
                 expect(ended["params"]["turn"]["status"] == "interrupted", ended)
 
 
+def gone(program, traces):
+    """A client that dies while it is asked: the question is settled, and the turn goes on for whoever comes next."""
+    with place() as (work, environment, model):
+        with served(program, work, environment, "--listen", "ws://127.0.0.1:0") as (url, _):
+            with connect(url) as first:
+                one = Client(first, traces / "gone-1").initialize()
+                opened = one.request("thread/start", {"cwd": str(work), "approvalPolicy": "untrusted"})
+                thread = opened["thread"]["id"]
+                one.turn(thread, "patch a file")
+                one.until("item/fileChange/requestApproval")
+                # Without a word.
+                first.socket.close()
+            with connect(url) as second:
+                two = Client(second, traces / "gone-2").initialize()
+                resumed = two.request("thread/resume", {"threadId": thread})
+                if resumed["thread"]["status"]["type"] == "active":
+                    two.until("turn/completed")
+                turns = two.request("thread/read", {"threadId": thread, "includeTurns": True})["thread"]["turns"]
+                expect([turn["status"] for turn in turns] == ["completed"], turns)
+                expect(turns[0]["items"][-1]["text"] == "patched it", turns)
+                expect(not (work / "note.txt").exists(), "nothing was approved")
+
+
+def both(program, traces):
+    """A thread that was begun over MCP is watched and approved over the app-server, and read again over MCP."""
+    with place() as (work, environment, _):
+        path = work.parent / "app.sock"
+        command = [program, "mcp-server", "--app-server", f"unix://{path}"]
+        server = subprocess.Popen(command, cwd=work, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True)
+        try:
+            expect("unix://" in server.stderr.readline(), "it says where it listens")
+            mcp = Mcp(server)
+            mcp.request(1, "initialize", {"protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}},
+                                          "clientInfo": {"name": "mcp", "version": "1"}})
+            mcp.send({"method": "notifications/initialized"})
+            mcp.send({"id": 2, "method": "tools/call", "params": {"name": "openoxide", "arguments": {
+                "prompt": "patch a file", "cwd": str(work), "approval_policy": "untrusted"}}})
+            asked = mcp.until(lambda message: message.get("method") == "elicitation/create")
+            with unix_connect(str(path), uri="ws://localhost/") as socket:
+                client = Client(socket, traces / "both").initialize()
+                thread = client.request("thread/list", {})["data"][0]
+                expect(thread["status"] == {"type": "active", "activeFlags": ["waitingOnApproval"]}, thread)
+                client.request("thread/resume", {"threadId": thread["id"]})
+                question = client.until("item/fileChange/requestApproval")[-1]
+                client.send({"id": question["id"], "result": {"decision": "accept"}})
+                told = client.until("turn/completed")
+            result = mcp.until(lambda message: message.get("id") == 2)["result"]
+            # The answer that comes too late changes nothing.
+            mcp.send({"id": asked["id"], "result": {"action": "decline"}})
+            expect(result["structuredContent"]["status"] == "completed", result)
+            expect((work / "note.txt").read_text() == "one\ntwo\n", "the patch was done once")
+            patches = [message["params"]["item"]["id"] for message in told
+                       if message["method"] == "item/completed" and message["params"]["item"]["type"] == "fileChange"]
+            items = [message["params"]["data"]["item"] for message in mcp.seen
+                     if message.get("method") == "notifications/message" and "item" in message["params"]["data"]]
+            of_mcp = [str(item["id"]) for item in items if item["type"] == "patch"]
+            expect(patches == [question["params"]["itemId"]] and set(of_mcp) == set(patches), (patches, of_mcp))
+            again = mcp.request(3, "tools/call", {"name": "openoxide-reply", "arguments": {
+                "thread_id": thread["id"], "prompt": "say hello"}})
+            expect(again["structuredContent"]["content"] == "hello there", again)
+            server.stdin.close()
+            expect(server.wait(PATIENCE_SECONDS) == 0, "it ends with its input")
+            expect(not path.exists(), "the socket goes with its server")
+        finally:
+            server.kill()
+
+
+class Mcp:
+    """An MCP client on the streams of a process."""
+
+    def __init__(self, server):
+        self.server, self.seen = server, []
+
+    def send(self, message):
+        self.server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        self.server.stdin.flush()
+
+    def until(self, wanted):
+        while True:
+            line = self.server.stdout.readline()
+            expect(line, f"the server ended: {self.seen[-3:]}")
+            self.seen.append(json.loads(line))
+            if wanted(self.seen[-1]):
+                return self.seen[-1]
+
+    def request(self, name, method, params):
+        self.send({"id": name, "method": method, "params": params})
+        answer = self.until(lambda message: message.get("id") == name and "method" not in message)
+        expect("result" in answer, answer)
+        return answer["result"]
+
+
 def main(program, traces):
-    for scenario in (websocket, tokens, unix, stopped):
+    for scenario in (websocket, tokens, unix, stopped, gone, both):
         scenario(program, pathlib.Path(traces))
         print(f"sockets: {scenario.__name__}")
 

@@ -317,6 +317,23 @@ async fn what_a_thread_runs_with_is_within_the_ceiling_and_does_not_change() {
 }
 
 #[tokio::test]
+async fn a_client_that_never_reads_costs_a_bound_and_counts_as_lost() {
+    let shared = Shared::new(ScriptedModel::new([]));
+    let mut client = shared.client().await;
+    let task = std::mem::replace(&mut client.task, tokio::spawn(async {}));
+    // More than any queue holds; the server stops to read, and then takes the client for lost.
+    let asking = async {
+        loop {
+            client.ask("model/list", json!({})).await;
+        }
+    };
+    tokio::select! {
+        () = asking => unreachable!(),
+        ended = tokio::time::timeout(support::PATIENCE, task) => ended.unwrap().unwrap(),
+    }
+}
+
+#[tokio::test]
 async fn notifications_that_are_not_wanted_are_not_told() {
     let shared = Shared::new(ScriptedModel::new([Say::Text("hello")]));
     let mut client = shared.connect();

@@ -74,7 +74,10 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) async fn raw(&mut self, bytes: &[u8]) {
-        self.writer.as_mut().unwrap().write_all(bytes).await.unwrap();
+        if self.writer.as_mut().unwrap().write_all(bytes).await.is_err() {
+            // The server has ended; whoever waits for it says so.
+            std::future::pending::<()>().await;
+        }
     }
 
     pub(crate) async fn send(&mut self, message: &Value) {
