@@ -1,4 +1,5 @@
 //! Threads that are kept: read, listed, taken up again by another server, copied and put aside.
+#![allow(clippy::unwrap_used, reason = "what cannot be unwrapped has failed the test")]
 
 mod support;
 
