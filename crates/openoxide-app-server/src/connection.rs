@@ -116,16 +116,20 @@ impl Connection {
             let _order = lock(&order);
             return first(&thread.snapshot());
         }
+        // Before anybody hears of it: what a turn asks from now on is this client's to answer.
+        let before = subscriptions.remove(&thread.id());
+        if before.is_none() {
+            self.server.follow(thread.id());
+        }
         let attachment = thread.attach();
         let told = first(&attachment.snapshot);
         let order = Order::default();
         let task = self.spawn(thread, attachment, &order);
-        let before = subscriptions.insert(thread.id(), Subscription { thread: Arc::clone(thread), order, task });
+        subscriptions.insert(thread.id(), Subscription { thread: Arc::clone(thread), order, task });
         drop(subscriptions);
-        match before {
-            // The thread left memory and has come back.
-            Some(before) => before.task.abort(),
-            None => self.server.follow(thread.id()),
+        // The thread left memory and has come back.
+        if let Some(before) = before {
+            before.task.abort();
         }
         told
     }

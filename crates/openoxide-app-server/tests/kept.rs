@@ -44,6 +44,34 @@ async fn a_thread_goes_on_in_another_server_and_knows_what_was_said() {
 }
 
 #[tokio::test]
+async fn threads_elsewhere_than_allowed_are_neither_listed_nor_moved() {
+    let (home, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let first = Shared::with(ScriptedModel::new([]), |config| config.home = Some(home.path().to_owned()));
+    let mut client = first.client().await;
+    let (one, two) = (talk(&mut client, "first").await, talk(&mut client, "second").await);
+    client.request("thread/archive", json!({ "threadId": two })).await;
+    client.end().await;
+    let second = Shared::with(ScriptedModel::new([]), |config| {
+        config.home = Some(home.path().to_owned());
+        config.ceiling.limit_roots(&[other.path().to_owned()], "--allow-root").unwrap();
+    });
+    let mut client = second.client().await;
+    for archived in [false, true] {
+        assert_eq!(client.request("thread/list", json!({ "archived": archived })).await["data"], json!([]));
+    }
+    for (method, thread) in [
+        ("thread/read", &one),
+        ("thread/resume", &one),
+        ("thread/fork", &one),
+        ("thread/archive", &one),
+        ("thread/unarchive", &two),
+    ] {
+        let (code, message) = client.error(method, json!({ "threadId": thread })).await;
+        assert!(code == -32600 && message.contains("--allow-root"), "{method}: {message}");
+    }
+}
+
+#[tokio::test]
 async fn threads_are_listed_copied_put_aside_and_taken_back() {
     let home = tempfile::tempdir().unwrap();
     let shared = Shared::with(ScriptedModel::new([]), |config| config.home = Some(home.path().to_owned()));

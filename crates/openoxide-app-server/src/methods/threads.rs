@@ -94,6 +94,7 @@ pub(super) fn fork(connection: &Arc<Connection>, params: Option<&RawValue>, resp
         let id = thread_id(&params.thread_id)?;
         check_owner(connection, id)?;
         let store = JsonlStore::new(home(connection)?);
+        check_directory(connection, &store, id)?;
         let fork = fork_rollout(&store, id, last, None).map_err(|error| as_told(connection, id, &error))?;
         load(connection, fork, asked, !params.exclude_turns.unwrap_or_default()).map(|loaded| (id, loaded))
     };
@@ -218,7 +219,8 @@ pub(super) fn list(connection: &Arc<Connection>, params: Option<&RawValue>) -> A
         let store = JsonlStore::archived(home(connection)?);
         let failed = |source| errors::to_wire(&CoreError::Listing { source });
         let mut found = summaries(&store, usize::MAX).map_err(failed)?;
-        found.retain(wanted);
+        let ceiling = &manager.config().ceiling;
+        found.retain(|thread| wanted(thread) && ceiling.check_directory(&thread.cwd).is_ok());
         found.truncate(limit);
         let one = |found: &ThreadSummary| {
             thread::listed(found, manager.config(), ThreadStatus::NotLoaded, store.path_of(found.id).ok())
@@ -247,6 +249,14 @@ fn home(connection: &Connection) -> Result<&Path, RpcError> {
     })
 }
 
+/// Refuses a thread that works where none may. Where it works stands in its lines.
+fn check_directory(connection: &Connection, store: &JsonlStore, id: ThreadId) -> Result<(), RpcError> {
+    let lines = store.load(id).map_err(|_| errors::thread_not_found(&id.to_string()))?;
+    let cwd = openoxide_core::unquote_path(&Transcript::of(lines).cwd);
+    let ceiling = &connection.server.manager().config().ceiling;
+    ceiling.check_directory(&cwd).map_err(|error| errors::to_wire(&error))
+}
+
 fn moved(id: ThreadId, moving: std::io::Result<()>) -> Result<(), RpcError> {
     moving.map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => errors::thread_not_found(&id.to_string()),
@@ -263,6 +273,7 @@ pub(super) fn archive(connection: &Arc<Connection>, params: Option<&RawValue>) -
     let id = thread_id(&params.thread_id)?;
     check_owner(connection, id)?;
     let home = home(connection)?;
+    check_directory(connection, &JsonlStore::new(home), id)?;
     moved(id, JsonlStore::new(home).move_to(id, &JsonlStore::archived(home)))?;
     connection.unfollow(id);
     connection.notify(&Notification::ThreadArchived { thread_id: id.to_string() });
@@ -279,6 +290,7 @@ pub(super) fn unarchive(connection: &Arc<Connection>, params: Option<&RawValue>)
     if !may_use(&connection.caller, owner.as_deref()) {
         return Err(errors::thread_not_found(&id.to_string()));
     }
+    check_directory(connection, &aside, id)?;
     moved(id, aside.move_to(id, &store))?;
     connection.notify(&Notification::ThreadUnarchived { thread_id: id.to_string() });
     let transcript = transcript(connection, id)?;
