@@ -3,11 +3,14 @@
 //! Everything that reads the environment, the home or the current directory is here; the crates below are given what
 //! they need.
 
+mod app_server;
+mod closed_output;
 mod codex_flags;
 mod config;
 mod config_cmd;
 mod config_flags;
 mod doctor;
+mod guard_args;
 mod log;
 mod login_cmd;
 mod mcp_server;
@@ -15,6 +18,7 @@ mod mcp_server;
 mod otel;
 mod rules_cmd;
 mod sandbox_cmd;
+mod serving;
 mod threads_cmd;
 mod try_cmd;
 mod watchdog;
@@ -69,6 +73,8 @@ impl Global {
 enum Mode {
     /// Serve MCP on standard input and output, or over HTTP (--listen).
     McpServer(mcp_server::McpServerArgs),
+    /// Serve the app-server protocol, which Codex's own clients speak.
+    AppServer(app_server::AppServerArgs),
     /// Try the whole path at once: start the server, hand it a task, watch, approve, see the result.
     Try(try_cmd::TryArgs),
     /// Run one command the way the agent would.
@@ -116,6 +122,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find the path of this program")?;
     match cli.mode {
         Mode::McpServer(args) => mcp_server::run(&args, &cli.global, exe),
+        Mode::AppServer(args) => app_server::run(&args, &cli.global, exe),
         Mode::Sandbox(args) => sandbox_cmd::run(args, &cli.global, exe),
         Mode::Rules(args) => rules_cmd::run(args, &cli.global),
         Mode::Threads(args) => threads_cmd::run(args),

@@ -1,49 +1,32 @@
 //! `openoxide mcp-server`: puts configuration, environment and a transport together and serves: one connection on the standard
 //! streams, or any number over HTTP.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use openoxide_core::{ApprovalPolicy, Ceiling, Config as CoreConfig, Interruption, SandboxMode, ThreadManager};
+use openoxide_core::{Interruption, SandboxMode, ThreadManager};
 use openoxide_mcp_server::{ApprovalStrategy, HttpConfig, OnEof, Server, ServerConfig, ToolFamilies, serve};
-use openoxide_sandbox::Launcher;
 
-mod closed_output;
 mod http;
 
 use crate::Global;
-use crate::config::ceiling::{self, Limits};
-use crate::config::{Config, Fallback, Persistence};
-use crate::rules_cmd::parse_policy;
-use crate::sandbox_cmd::parse_mode;
+use crate::app_server;
+use crate::closed_output;
+use crate::config::{Config, Fallback};
+use crate::serving::{Access, CoreArgs, Serving};
 use crate::watchdog::{Input, Watchdog};
 
-/// Milliseconds below which no person answers, where the configuration does not say.
-const PERSON_TAKES_MS: u64 = 300;
+/// How long the clients of the app-server may take to be told that everything has ended.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Arguments of `openoxide mcp-server`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct McpServerArgs {
-    /// Keep nothing after exit: threads are not written to disk.
-    #[arg(long)]
-    ephemeral: bool,
-    /// The most that callers may ask for: read-only, workspace-write or danger-full-access.
-    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
-    max_sandbox: Option<SandboxMode>,
-    /// The policy that asks least and that callers may still ask for: untrusted, on-request, on-failure or never.
-    #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
-    max_approval: Option<ApprovalPolicy>,
-    /// Let threads work below this directory only. Repeatable.
-    #[arg(long, value_name = "DIR")]
-    allow_root: Vec<PathBuf>,
-    /// What becomes of questions where nobody can be asked: auto-within-policy does what stays in the sandbox and denies
-    /// the rest, deny denies all. Without it the configuration's mcp_server.approval_fallback holds, else
-    /// auto-within-policy.
-    #[arg(long, value_name = "HOW")]
-    approval_fallback: Option<Fallback>,
+    #[command(flatten)]
+    core: CoreArgs,
     /// Answer a call after this many seconds, with status "running" if its turn goes on; 0 never does. A call's own
     /// wait_seconds goes before. Without it, legacy hosts are answered in time that are known to give up or not known to wait.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
@@ -56,6 +39,10 @@ pub(crate) struct McpServerArgs {
     /// our own, codex,native for both.
     #[arg(long, value_name = "AGENT", value_delimiter = ',')]
     compat: Vec<Compat>,
+    /// Serve the app-server protocol as well, on the same threads: ws://IP:PORT or unix://PATH. With --listen its tokens hold
+    /// here too.
+    #[arg(long, value_name = "URL", value_parser = app_server::parse_listener)]
+    app_server: Option<app_server::Place>,
     #[command(flatten)]
     http: http::HttpArgs,
 }
@@ -89,27 +76,6 @@ impl McpServerArgs {
             (false, _) => ToolFamilies::Native,
         }
     }
-
-    /// The most that callers may ask for, from every source.
-    fn ceiling(&self, config: &Config, cwd: &Path) -> anyhow::Result<Ceiling> {
-        let mut all = Ceiling::default();
-        config.mcp_server.limits().apply(&mut all, &ceiling::KEYS, cwd)?;
-        // Over the network nobody gets out of the sandbox unless the operator says so.
-        let is_open = self.http.listen.is_some() && config.mcp_server.limits().max_sandbox.is_none();
-        let by_door = is_open.then_some(SandboxMode::WorkspaceWrite);
-        let flags = Limits {
-            max_sandbox: self.max_sandbox.or(by_door),
-            max_approval: self.max_approval,
-            allow_roots: self.allow_root.clone(),
-        };
-        flags.apply(&mut all, &ceiling::FLAGS, cwd)?;
-        ceiling::apply_requirements(&mut all, Path::new(ceiling::REQUIREMENTS))?;
-        if self.http.is_tokenless() {
-            all.refuse_host_network(http::NO_HOST_NETWORK, &config.workspace_write())?;
-        }
-        all.check_not_empty()?;
-        Ok(all)
-    }
 }
 
 /// Serves until the client goes away.
@@ -137,76 +103,34 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         .build()
         .context("cannot start the async runtime")?;
     runtime.block_on(async {
-        let cwd = crate::config::current_directory()?;
-        let provider = config.chosen_provider(home.as_deref())?.provider();
-        let mut host_paths = crate::config::places(Some(cwd.clone())).host_paths();
-        host_paths.secrets.extend(args.http.secret_files());
-        let child_env = config.child_env(&host_paths);
-        let launcher = Launcher::new(exe, host_paths);
-        let ceiling = args.ceiling(&config, &cwd)?;
-        let mut core = CoreConfig::new(cwd, config.model_name(home.as_deref())?, provider, launcher);
-        core.ceiling = ceiling;
-        let families = args.families();
-        core.default_sandbox = match config.sandbox_mode {
-            // As it was there where nothing is configured.
-            None if families != ToolFamilies::Native => SandboxMode::ReadOnly,
-            _ => config.sandbox_mode(),
-        };
-        core.default_approval_policy = config.approval_policy();
-        core.workspace_write = config.workspace_write();
-        core.profiles = config.profiles().clone().into();
-        core.rules = config.rules().into();
-        core.child_env = child_env;
-        args.http.take_secrets(&mut core.child_env);
-        core.login_path = config.login_path(&core.child_env).map(Arc::new);
-        core.user_instructions = home.as_ref().and_then(|home| crate::config::user_instructions(home));
-        let is_kept = !args.ephemeral && config.history.persistence == Persistence::SaveAll;
-        core.home = home.clone().filter(|_| is_kept);
-        if let Some(bytes) = config.project_doc_max_bytes {
-            core.project_doc_max_bytes = bytes;
-        }
-        if let Some(tokens) = config.tool_output_token_limit {
-            core.tool_output_token_limit = tokens;
-        }
-        core.auto_compact_token_limit = config.model_auto_compact_token_limit;
-        core.compact_prompt = config.compact_prompt.clone();
-        core.limits.max_steps = config.max_steps.unwrap_or(core.limits.max_steps);
-        core.limits.max_turn_tokens = config.max_turn_tokens;
-        core.limits.max_turn_seconds = config.max_turn_seconds;
-        if let Some(seconds) = config.mcp_server.idle_thread_sec {
-            core.limits.idle_thread = (seconds > 0).then(|| Duration::from_secs(seconds));
-        }
-        if let Some(seconds) = config.mcp_server.abandoned_turn_sec {
-            core.limits.abandoned_turn = (seconds > 0).then(|| Duration::from_secs(seconds));
-        }
-        let history = &config.history;
-        core.limits.history_max_age =
-            history.max_age_days.map(|days| Duration::from_secs(days.saturating_mul(24 * 3600)));
-        core.limits.history_max_bytes = history.max_bytes;
-        core.limits.history_max_bytes_per_principal = history.max_bytes_per_principal;
-        core.limits.max_load_bytes = config.history.max_load_bytes.unwrap_or(core.limits.max_load_bytes);
-        core.limits.max_threads = config.mcp_server.max_threads.unwrap_or(core.limits.max_threads);
-        core.limits.max_history_bytes = config.mcp_server.max_history_bytes.unwrap_or(core.limits.max_history_bytes);
-        core.limits.max_diff_bytes = config.mcp_server.max_diff_bytes.unwrap_or(core.limits.max_diff_bytes);
-        core.limits.max_open_turns = config.mcp_server.max_open_turns.unwrap_or(core.limits.max_open_turns);
-        core.limits.max_open_prompt_bytes =
-            config.mcp_server.max_open_prompt_bytes.unwrap_or(core.limits.max_open_prompt_bytes);
-        core.limits.share_percent = config.mcp_server.principal_share_percent.unwrap_or(core.limits.share_percent);
         let listener = args.http.config(&config.mcp_server)?;
-        core.limits.owners = listener.as_ref().map_or(1, HttpConfig::principals);
+        let beside = args.app_server.as_ref();
+        let access = Access {
+            is_listening: is_listening || beside.is_some(),
+            is_tokenless: args.http.is_tokenless() || beside.is_some_and(|place| place.is_tokenless(&args.http.guard)),
+            callers: listener.as_ref().map_or(1, HttpConfig::principals),
+            secret_files: args.http.guard.secret_files(),
+            secret_variable: args.http.guard.secret_variable(),
+        };
+        let Serving { mut core, is_kept } = args.core.serving(&config, access, home.as_deref(), exe)?;
         http::check_room(&core.limits, listener.as_ref())?;
-        if core.limits.owners > 1 {
-            // Callers who do not know each other do not meet in a shared directory, unless the operator wants it.
-            core.workspace_write.private_tmp.get_or_insert(true);
+        let families = args.families();
+        if config.sandbox_mode.is_none() && families != ToolFamilies::Native {
+            // As it was there where nothing is configured.
+            core.default_sandbox = SandboxMode::ReadOnly;
         }
-        core.limits.max_picture_bytes = config.mcp_server.max_picture_bytes.unwrap_or(core.limits.max_picture_bytes);
-        core.limits.max_queued_turns = config.mcp_server.max_queued_turns.unwrap_or(core.limits.max_queued_turns);
-        if let Some(seconds) = config.mcp_server.approval_timeout_sec {
-            core.approval_timeout = Duration::from_secs(seconds);
-        }
-        let milliseconds = config.mcp_server.person_takes_ms.unwrap_or(PERSON_TAKES_MS);
-        core.person_takes = Duration::from_millis(milliseconds);
         let manager = ThreadManager::new(core);
+        let app_server = match beside {
+            None => None,
+            Some(place) => {
+                let server = app_server::server(&args.core, &config, home.as_deref(), Arc::clone(&manager));
+                let (socket, guard) = (place.bind().await?, app_server::guard(&args.http.guard)?);
+                let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+                // Its sender is dropped when the server ends.
+                let stopped = async move { drop(stopped.await) };
+                Some((stop, tokio::spawn(openoxide_app_server::serve_ws(socket, server, guard, stopped))))
+            }
+        };
         let configured = config.mcp_server.max_wait_sec.map(|seconds| match seconds {
             0 => Duration::MAX,
             _ => Duration::from_secs(seconds),
@@ -214,9 +138,9 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
         let max_wait = args.max_wait.or(configured);
         let kept = |name: &str| home.as_ref().filter(|_| is_kept).map(|home| home.join(name));
         let (state_key_file, tasks) = (kept("state.key"), kept("tasks"));
-        let approval_strategy = match args.approval_fallback.or(config.mcp_server.approval_fallback) {
-            None | Some(Fallback::AutoWithinPolicy) => ApprovalStrategy::AutoWithinPolicy,
-            Some(Fallback::Deny) => ApprovalStrategy::DenyOnApproval,
+        let approval_strategy = match args.core.fallback(&config) {
+            Fallback::AutoWithinPolicy => ApprovalStrategy::AutoWithinPolicy,
+            Fallback::Deny => ApprovalStrategy::DenyOnApproval,
         };
         let agent = Server::new(ServerConfig {
             manager,
@@ -234,7 +158,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
             families,
             on_trace: on_trace(),
         });
-        match args.http.listen.as_deref().zip(listener) {
+        let served = match args.http.listen.as_deref().zip(listener) {
             Some((url, listener)) => http::serve(url, listener, agent, watchdog.asked()).await,
             None => {
                 let stop = async {
@@ -255,7 +179,13 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
                 }
                 Ok(())
             }
+        };
+        if let Some((stop, serving)) = app_server {
+            drop(stop);
+            // Every thread is closed by now; what is left is to say so.
+            drop(tokio::time::timeout(LAST_WORDS, serving).await);
         }
+        served
     })?;
     // A read of stdin may still block one of the runtime's threads; it must not hold up the end.
     runtime.shutdown_background();

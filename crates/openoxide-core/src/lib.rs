@@ -38,5 +38,5 @@ pub use tools::serve_reads;
 
 // The words of the leaves that core's face uses, so that a protocol's crate needs no leaf.
 pub use openoxide_display::{command_line, quote_path, unquote_path, visible, visible_lines, visible_text};
-pub use openoxide_llm::{HistoryItem, Role, Usage};
+pub use openoxide_llm::{HistoryItem, Reasoning, Role, Usage};
 pub use openoxide_sandbox::{HostPaths, Launcher, SandboxMode, WorkspaceWrite};

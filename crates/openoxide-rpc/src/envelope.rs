@@ -131,7 +131,7 @@ impl Header {
 
     /// A request as one line with its newline.
     pub fn request<T: Serialize>(self, id: &RequestId, method: &str, params: &T) -> Vec<u8> {
-        to_line(&Out { id: Some(id), method: Some(method), params: Some(params), ..Out::of(self) })
+        to_line(&Out { id: Some(Some(id)), method: Some(method), params: Some(params), ..Out::of(self) })
     }
 
     /// A notification as one line with its newline.
@@ -139,8 +139,10 @@ impl Header {
         to_line(&Out { method: Some(method), params: Some(params), ..Out::of(self) })
     }
 
-    /// An answer as one line with its newline. Without an id, which could not be read then, the member is left out.
+    /// An answer as one line with its newline. Without an id, which could not be read then, the member is left out: MCP knows
+    /// no other form. Messages without the header have it as null (JSON-RPC 2.0 section 5).
     pub fn response<T: Serialize>(self, id: Option<&RequestId>, outcome: Result<&T, &RpcError>) -> Vec<u8> {
+        let id = (id.is_some() || self == Self::Absent).then_some(id);
         match outcome {
             Ok(result) => to_line(&Out { id, result: Some(result), ..Out::of(self) }),
             Err(error) => to_line::<Value>(&Out { id, error: Some(error), ..Out::of(self) }),
@@ -283,8 +285,9 @@ fn string_end(bytes: &[u8], start: usize) -> Option<usize> {
 struct Out<'a, T: Serialize> {
     #[serde(skip_serializing_if = "Option::is_none")]
     jsonrpc: Option<&'static str>,
+    /// None leaves it out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a RequestId>,
+    id: Option<Option<&'a RequestId>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -378,6 +381,10 @@ mod tests {
         assert!(Header::Absent.parse(br#"{"jsonrpc":"1.0","id":9,"method":"x"}"#).is_err());
         let id = RequestId::Number(9);
         assert_eq!(Header::Absent.response(Some(&id), Ok(&7)), b"{\"id\":9,\"result\":7}\n");
+        let error = RpcError::new(-1, "x");
+        let nobody = |header: Header| header.response::<Value>(None, Err(&error));
+        assert_eq!(nobody(Header::Absent), b"{\"id\":null,\"error\":{\"code\":-1,\"message\":\"x\"}}\n");
+        assert!(nobody(Header::Present).starts_with(b"{\"jsonrpc\":\"2.0\",\"error\""));
         assert_eq!(Header::Present.response(Some(&id), Ok(&7)), b"{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":7}\n");
     }
 

@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "openoxide-cli",
         &[
+            "openoxide-app-server",
             "openoxide-mcp-server",
             "openoxide-mcp-protocol",
             "openoxide-core",
@@ -24,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "openoxide-display",
         ],
     ),
+    ("openoxide-app-server", &["openoxide-rpc", "openoxide-core"]),
     ("openoxide-mcp-server", &["openoxide-mcp-protocol", "openoxide-rpc", "openoxide-core"]),
     ("openoxide-mcp-protocol", &["openoxide-rpc"]),
     ("openoxide-rpc", &[]),

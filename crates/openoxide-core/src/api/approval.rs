@@ -17,6 +17,8 @@ pub struct ApprovalRequest {
     pub turn_id: TurnId,
     /// The model's tool call behind it.
     pub call_id: String,
+    /// The id that the call's item has once it begins or, where it never does, completes.
+    pub item_id: u64,
     /// Why the model says it needs this.
     pub justification: Option<String>,
     /// Why it is asked: what the rules say of it, in a sentence without a full stop.

@@ -200,7 +200,11 @@ impl Ceiling {
         Ok(())
     }
 
-    pub(crate) fn check_directory(&self, cwd: &Path) -> Result<(), CoreError> {
+    /// Whether threads may work in this directory, so that those who list threads leave out the others.
+    ///
+    /// # Errors
+    /// It lies elsewhere than is allowed, or cannot be resolved.
+    pub fn check_directory(&self, cwd: &Path) -> Result<(), CoreError> {
         let Some(roots) = &self.roots else { return Ok(()) };
         let real = cwd.canonicalize().map_err(|source| CoreError::CwdUnusable { path: cwd.into(), source })?;
         if roots.left.iter().any(|root| real.starts_with(root)) {

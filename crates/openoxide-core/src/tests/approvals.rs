@@ -48,6 +48,31 @@ async fn an_approved_command_runs_once_and_a_second_decision_is_an_error() {
 }
 
 #[tokio::test]
+async fn a_question_names_the_item_that_follows_whatever_is_decided() {
+    for decision in [Decision::Approve, deny(DenialReason::Declined)] {
+        let bench = asking(vec![Say::Calls(vec![exec("echo one"), exec("echo two")]), Say::Text("done")]);
+        let mut thread = bench.thread(ApprovalPolicy::Untrusted);
+        let mut events = thread.thread.attach().events;
+        thread.prompt("go");
+        let (first, second) = (thread.asked().await, thread.asked().await);
+        assert_ne!(first.item_id, second.item_id);
+        // The one that was asked second is decided first.
+        decide(&thread.thread, second.id, decision.clone()).unwrap();
+        decide(&thread.thread, first.id, decision).unwrap();
+        thread.ended().await;
+        let mut items = std::collections::HashMap::new();
+        while let Some(event) = events.try_next() {
+            if let Event::ItemCompleted { item, .. } = event
+                && let crate::TurnItemKind::Command { call_id, .. } = &item.kind
+            {
+                items.insert(call_id.clone(), item.id);
+            }
+        }
+        assert_eq!((items[&first.call_id], items[&second.call_id]), (first.item_id, second.item_id));
+    }
+}
+
+#[tokio::test]
 async fn every_kind_of_no_is_told_to_the_model_and_the_result() {
     for reason in [
         DenialReason::Declined,

@@ -441,6 +441,7 @@ impl Driver {
                     thread_id: self.host.thread_id(),
                     turn_id: self.turn.turn_id,
                     call_id: self.state.call(call).call_id.clone(),
+                    item_id: self.state.asked_item(call),
                     justification: question.justification,
                     action: question.action,
                 };

@@ -192,12 +192,12 @@ fn questions_of_parallel_calls_go_out_together_and_calls_run_side_by_side() {
     assert_eq!(machine.calls(&["a", "b"]), ["drop model", "usage 2", "prepare 0", "prepare 1"]);
     assert_eq!(machine.step(Input::Prepared(0, ready(Some(command("a")), false))), [""; 0]);
     assert_eq!(machine.step(Input::Prepared(1, ready(Some(command("b")), false))), ["ask 0, 1"]);
-    assert_eq!(machine.step(Input::Decided(1, Decision::Approve, by())), ["started 1", "run 1 as 1"]);
-    assert_eq!(machine.step(Input::Decided(0, Decision::Approve, by())), ["started 2", "run 0 as 2"]);
-    assert_eq!(machine.step(Input::CallDone(0, done("A"))), ["append output a: A", "completed 2 Completed"]);
+    assert_eq!(machine.step(Input::Decided(1, Decision::Approve, by())), ["started 2", "run 1 as 2"]);
+    assert_eq!(machine.step(Input::Decided(0, Decision::Approve, by())), ["started 1", "run 0 as 1"]);
+    assert_eq!(machine.step(Input::CallDone(0, done("A"))), ["append output a: A", "completed 1 Completed"]);
     assert_eq!(
         machine.step(Input::CallDone(1, done("B"))),
-        ["append output b: B", "completed 1 Completed", "take steers", "request"]
+        ["append output b: B", "completed 2 Completed", "take steers", "request"]
     );
 }
 

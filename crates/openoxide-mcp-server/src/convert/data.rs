@@ -317,6 +317,7 @@ mod tests {
                 thread_id,
                 turn_id,
                 call_id: "c".into(),
+                item_id: 1,
                 justification: justification.map(str::to_owned),
                 reason: "r".into(),
                 confined: true,

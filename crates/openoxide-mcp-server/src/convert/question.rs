@@ -185,6 +185,7 @@ mod tests {
             thread_id: ThreadId::new(),
             turn_id: TurnId::new(),
             call_id: "c1".to_owned(),
+            item_id: 1,
             reason: "it asks to run outside of the sandbox".to_owned(),
             confined: false,
             widening: None,

@@ -184,7 +184,7 @@ impl TurnState {
         if slot.stage == Stage::Done {
             return;
         }
-        let item_id = match slot.running_item {
+        let item_id = match slot.running_item.or(slot.asked_item) {
             Some(id) => id,
             None => self.take_item_id(),
         };
@@ -212,6 +212,10 @@ impl TurnState {
             if let (Stage::ToAsk, Some(question)) = (slot.stage, &slot.question) {
                 questions.push((index, question.clone()));
                 slot.stage = Stage::Asked;
+                if slot.asked_item.is_none() {
+                    slot.asked_item = Some(self.next_item_id);
+                    self.next_item_id += 1;
+                }
             }
         }
         if !questions.is_empty() {
@@ -258,7 +262,10 @@ impl TurnState {
     }
 
     fn run(&mut self, index: CallIndex, actions: &mut Actions) {
-        let item_id = self.take_item_id();
+        let item_id = match self.calls[index].asked_item.take() {
+            Some(id) => id,
+            None => self.take_item_id(),
+        };
         let slot = &mut self.calls[index];
         (slot.stage, slot.running_item) = (Stage::Running, Some(item_id));
         if let Some(item) = slot.item.take() {

@@ -19,6 +19,8 @@ pub(super) struct Slot {
     pub(super) item: Option<TurnItemKind>,
     /// The item's id once it runs.
     pub(super) running_item: Option<u64>,
+    /// The id that its item will have, once it was asked about: whoever is asked can name the item before it begins.
+    pub(super) asked_item: Option<u64>,
     pub(super) question: Option<Judged>,
     pub(super) approved: Option<Question>,
     /// What the call came to within the sandbox, while it is asked whether to do it again without.
@@ -49,6 +51,7 @@ impl Slot {
             fresh: false,
             item: None,
             running_item: None,
+            asked_item: None,
             question: None,
             approved: None,
             stopped: None,
@@ -94,7 +97,7 @@ impl Slot {
 /// - A question is judged once, when its call is prepared or stopped; the verdict goes with it ([`Judged`]). The questions of
 ///   one response go out together.
 /// - An exclusive call (one that changes files) is never cut off: the turn ends when it is done.
-/// - Ids of items rise and are never given out twice.
+/// - Ids of items rise and are never given out twice. A call that is asked about has its item's id from the question on.
 pub(crate) struct TurnState {
     pub(super) turn_id: TurnId,
     pub(super) rules: Rules,
@@ -229,6 +232,12 @@ impl TurnState {
     /// A call of the present response.
     pub(crate) fn call(&self, index: CallIndex) -> &ToolCall {
         &self.calls[index].call
+    }
+
+    /// The id of the item that a call which is asked about will have.
+    pub(crate) fn asked_item(&self, index: CallIndex) -> u64 {
+        // A question goes out with the id that is given here; 0 is no item's.
+        self.calls[index].asked_item.unwrap_or_default()
     }
 
     /// What it came to.

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 /// Ready when the other end of standard output is closed. Never for a file or a device, which have no other end.
 ///
 /// A thread of its own waits, because the system tells it only by `poll`; it ends with the process.
-pub(super) async fn noticed() {
+pub(crate) async fn noticed() {
     let (tell, told) = oneshot::channel();
     let waiting = std::thread::Builder::new().name("closed-output".to_owned()).spawn(move || {
         let stdout = rustix::stdio::stdout();
