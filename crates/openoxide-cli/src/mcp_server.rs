@@ -11,7 +11,7 @@ use openoxide_mcp_server::{ApprovalStrategy, HttpConfig, OnEof, Server, ServerCo
 use openoxide_sandbox::Launcher;
 
 mod closed_output;
-mod http;
+pub(crate) mod http;
 
 use crate::Global;
 use crate::config::ceiling::{self, Limits};

@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "openoxide-mcp-server",
             "openoxide-mcp-protocol",
+            "openoxide-exec-server",
             "openoxide-core",
             "openoxide-llm",
             "openoxide-providers",
@@ -26,6 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("openoxide-mcp-server", &["openoxide-mcp-protocol", "openoxide-rpc", "openoxide-core"]),
     ("openoxide-mcp-protocol", &["openoxide-rpc"]),
+    ("openoxide-exec-server", &["openoxide-rpc", "openoxide-sandbox"]),
     ("openoxide-rpc", &[]),
     ("openoxide-core", &["openoxide-llm", "openoxide-sandbox", "openoxide-apply-patch", "openoxide-display"]),
     ("openoxide-llm", &[]),

@@ -62,7 +62,7 @@ impl HttpArgs {
             return Ok(None);
         }
         let mut config = HttpConfig {
-            tokens: tokens(self)?,
+            tokens: tokens(self.token_env.as_deref(), self.token_file.as_deref())?,
             allowed_hosts: self.allow_host.clone(),
             allowed_origins: self.allow_origin.clone(),
             requests_per_second: self.rate_limit,
@@ -103,7 +103,7 @@ pub(super) fn check_room(limits: &Limits, listener: Option<&HttpConfig>) -> anyh
     Ok(())
 }
 
-fn parse_host(text: &str) -> Result<String, String> {
+pub(crate) fn parse_host(text: &str) -> Result<String, String> {
     match Authority::parse(text)? {
         Authority { host, port: None } => Ok(host),
         Authority { host, port: Some(port) } => {
@@ -142,13 +142,17 @@ fn address_of(url: &str) -> anyhow::Result<SocketAddr> {
     })
 }
 
-fn tokens(args: &HttpArgs) -> anyhow::Result<Vec<Token>> {
+/// The tokens of an environment variable and of a file.
+///
+/// # Errors
+/// One that is not there, can be read by others, or could be guessed.
+pub(crate) fn tokens(variable: Option<&str>, file: Option<&Path>) -> anyhow::Result<Vec<Token>> {
     let mut tokens = Vec::new();
-    if let Some(variable) = &args.token_env {
+    if let Some(variable) = variable {
         let secret = crate::config::variable(variable).context("--token-env")?;
         tokens.push(token(UNNAMED, secret.trim()).with_context(|| format!("--token-env {variable}"))?);
     }
-    if let Some(file) = &args.token_file {
+    if let Some(file) = file {
         tokens.extend(tokens_in(file).with_context(|| format!("--token-file {}", file.display()))?);
     }
     Ok(tokens)
