@@ -23,10 +23,7 @@ const READ: usize = 32 << 10;
 /// Runs the command and gives the relay's own exit code.
 pub(super) fn run(pipe: &OsString, command: Command, has_input: bool) -> i32 {
     // Whatever fails here, there is nobody left to be told: the server is gone, and the sandbox ends this.
-    match begin(pipe, command, has_input) {
-        Ok(code) => code,
-        Err(_) => 1,
-    }
+    begin(pipe, command, has_input).unwrap_or(1)
 }
 
 fn begin(pipe: &OsString, mut command: Command, has_input: bool) -> io::Result<i32> {
