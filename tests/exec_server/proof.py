@@ -86,6 +86,9 @@ def run(cmd, **more):
     return {"commands": [{"cmd": cmd, "yield_time_ms": 20000, **more}]}
 
 
+# Waits for a command that runs on.
+POLL = {"stdin": ""}
+
 # Each with what the model does and what shows that it worked. `write_stdin` goes to the session that the first answer names.
 SCENARIOS = {
     "command": ([run("echo over there | tee made.txt")], command),
@@ -93,7 +96,7 @@ SCENARIOS = {
     "patch": ([run(f"apply_patch <<'EOF'\n{PATCH}EOF\n")], patch),
     "terminal": (
         [
-            run("tty >/dev/null && echo a terminal; read -r line; echo typed: $line", tty=True, yield_time_ms=2000),
+            run("[ -t 0 ] && [ -t 1 ] && echo a terminal; read -r line; echo typed: $line", tty=True, yield_time_ms=2000),
             {"commands": [{"stdin": "hello\n"}]},
         ],
         terminal,
@@ -106,7 +109,8 @@ SCENARIOS = {
         ],
         interrupt,
     ),
-    "much": ([run(f"head -c {BYTES} /dev/zero | tr '\\0' x | fold -w 99; echo the end of it", yield_time_ms=30000)] * 1, much),
+    "much": ([run(f"head -c {BYTES} /dev/zero | tr '\\0' x | fold -w 99; echo the end of it", yield_time_ms=30000),
+              *[{"commands": [POLL]}] * 20], much),
     "denial": ([run("echo no > ../outside/made.txt")], denial),
 }
 
@@ -115,12 +119,18 @@ class Stream(scripted.Stream):
     """A command that is `stdin` types into the command that runs on, by the session that Codex named."""
 
     session = None
+    runs_on = False
+
+    def __init__(self, name, model, step, tools):
+        if step.get("commands") == [POLL] and not Stream.runs_on:
+            step = {"text": "that was it"}
+        super().__init__(name, model, step, tools)
 
     def call(self, name, kind, call, tool, field, given):
         arguments = json.loads(given) if tool == "exec_command" else {}
         if "stdin" in arguments:
             tool = "write_stdin"
-            given = json.dumps({"session_id": Stream.session, "chars": arguments["stdin"], "yield_time_ms": 10000})
+            given = json.dumps({"session_id": Stream.session, "chars": arguments["stdin"], "yield_time_ms": 20000})
         super().call(name, kind, call, tool, field, given)
 
 
@@ -134,6 +144,7 @@ class Following(Model):
         super().asked(prompt, place, body)
         named = re.findall(r"session ID (\d+)", json.dumps(body["input"]))
         Stream.session = int(named[-1]) if named else None
+        Stream.runs_on = "running with session ID" in json.dumps(body["input"][-1])
 
 
 def steps_of(script):
