@@ -24,13 +24,16 @@ pub(crate) const RELAY_ARG: &str = "exec-relay";
 
 /// What it is to be, in the argument after [`RELAY_ARG`].
 pub(crate) mod role {
-    /// `PIPE INPUT ARG0 PROGRAM ARGUMENT...`: between the server and a command, whose input is `pipe` or `null`.
+    /// `INPUT ARG0 PROGRAM ARGUMENT...`: between the server and a command, whose input is `pipe` or `null`.
     pub(crate) const RUN: &str = "run";
     /// `ARG0 PROGRAM ARGUMENT...`: becomes the command, under another name.
     pub(crate) const EXEC: &str = "exec";
-    /// `PIPE`: changes files.
+    /// Changes files.
     pub(crate) const FILES: &str = "files";
 }
+
+/// Holds the name of the pipe from the server. A command does not get it.
+pub(crate) const PIPE_VARIABLE: &str = "OPENOXIDE_EXEC_PIPE";
 
 /// The exit code of a relay that was not started by a server.
 const MISUSED: i32 = 125;
@@ -44,16 +47,17 @@ pub fn dispatch_relay() {
     }
     let rest: Vec<OsString> = arguments.collect();
     let code = match rest.split_first() {
-        Some((first, [pipe, input, arg0, program, arguments @ ..])) if first == role::RUN => {
-            let command = command(arg0, program, arguments);
-            run::run(pipe, command, input == "pipe")
+        Some((first, [input, arg0, program, arguments @ ..])) if first == role::RUN => {
+            let mut command = command(arg0, program, arguments);
+            command.env_remove(PIPE_VARIABLE);
+            run::run(&pipe(), command, input == "pipe")
         }
         Some((first, [arg0, program, arguments @ ..])) if first == role::EXEC => {
             let error = command(arg0, program, arguments).exec();
             let _ = writeln!(io::stderr(), "{}: {error}", program.to_string_lossy());
             127
         }
-        Some((first, [pipe])) if first == role::FILES => files::serve(pipe),
+        Some((first, [])) if first == role::FILES => files::serve(&pipe()),
         _ => {
             let _ = writeln!(io::stderr(), "{RELAY_ARG} is started by the server itself, not by hand");
             MISUSED
@@ -71,6 +75,12 @@ fn command(arg0: &OsString, program: &OsString, arguments: &[OsString]) -> Comma
         command.arg0(arg0);
     }
     command
+}
+
+/// The name of the pipe from the server; empty where nobody gave one.
+fn pipe() -> OsString {
+    #[expect(clippy::disallowed_methods, reason = "what the server gives to a relay")]
+    std::env::var_os(PIPE_VARIABLE).unwrap_or_default()
 }
 
 /// The server's end of the link.

@@ -11,7 +11,6 @@ use openoxide_rpc::RpcError;
 use openoxide_sandbox::{EntryKind, FileView, OpenError, Opened, OpenedDirectory, OpenedFile, SandboxMode, Workspace};
 use rustix::fs::Stat;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 
 use super::error::{not_found, of_answer, of_io, of_open, refused};
 use super::methods::Call;
@@ -30,10 +29,6 @@ pub(super) const MOST_WHOLE: u64 = 11 << 20;
 const MOST_ENTRIES: usize = 100_000;
 /// Bounds of a walk, whatever its options say.
 const MOST_WALKED: usize = 100_000;
-/// Operations that read at the same time; others wait.
-static READING: Semaphore = Semaphore::const_new(16);
-/// Workers at the same time.
-static CHANGING: Semaphore = Semaphore::const_new(16);
 
 /// The view under a caller's sandbox object. Blocks on the disk.
 fn view(authority: &Authority, sandbox: Option<&Value>) -> Result<FileView, RpcError> {
@@ -49,7 +44,7 @@ pub(super) async fn reading<T: Send + 'static>(
     sandbox: Option<Value>,
     read: impl FnOnce(&FileView) -> Result<T, RpcError> + Send + 'static,
 ) -> Result<T, RpcError> {
-    let _place = READING.acquire().await;
+    let _place = call.session.reading.acquire().await;
     let shared = Arc::clone(&call.shared);
     let read = tokio::task::spawn_blocking(move || read(&view(&shared.authority, sandbox.as_ref())?));
     read.await.map_err(|error| RpcError::internal(error.to_string()))?
@@ -75,7 +70,7 @@ pub(super) fn changing(authority: &Authority, given: &Given, sandbox: Option<&Va
 async fn change(call: &Call, given: &Given, sandbox: Option<&Value>, order: Order) -> Result<Done, RpcError> {
     let authority = &call.shared.authority;
     let reach = changing(authority, given, sandbox)?;
-    let _place = CHANGING.acquire().await;
+    let _place = call.session.changing.acquire().await;
     let answer = Worker::start(authority, &reach).await?.obey(&order).await?;
     of_answer(&given.shown(), answer).map(|()| Done {})
 }

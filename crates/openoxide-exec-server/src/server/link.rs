@@ -1,7 +1,7 @@
 //! A relay in the sandbox, as the server sees it: what it tells, and a pipe to tell it something. And a command with a terminal,
 //! which needs no relay.
 //!
-//! The named pipe lies among the temporary files, has a name that cannot be guessed, and is gone once the relay has it open.
+//! The name of the pipe (`pipes.rs`) is gone once the relay has it open.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,9 +15,10 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 
 use super::error::of_sandbox;
-use super::policy::Reach;
-use crate::relay::RELAY_ARG;
+use super::pipes::PipePlace;
+use super::policy::{Authority, Reach};
 use crate::relay::frames::{FromRelay, Lines, ToRelay};
+use crate::relay::{PIPE_VARIABLE, RELAY_ARG};
 
 /// Bytes of a relay's lines that are kept until they are taken: more than its window in base64, so that none are lost.
 const KEPT: usize = 4 << 20;
@@ -25,8 +26,7 @@ const KEPT: usize = 4 << 20;
 /// What a relay is for.
 pub(super) struct RelaySpec<'a> {
     pub(super) reach: &'a Reach,
-    pub(super) program: &'a Path,
-    /// Its role and arguments; the pipe is put after the role.
+    pub(super) authority: &'a Authority,
     pub(super) role: &'static str,
     pub(super) arguments: Vec<String>,
     pub(super) cwd: PathBuf,
@@ -47,15 +47,6 @@ pub(super) struct RelayWriter {
     pipe: pipe::Sender,
 }
 
-/// A name in the directory for temporary files.
-struct PipePlace(PathBuf);
-
-impl Drop for PipePlace {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 /// Starts a relay.
 ///
 /// # Errors
@@ -64,10 +55,13 @@ pub(super) async fn start_relay(spec: RelaySpec<'_>) -> Result<(RelayReader, Rel
     let temporary = spec.reach.launcher.host_paths().tmpdir.clone().unwrap_or_else(|| "/tmp".into());
     let io =
         |error: io::Error| RpcError::internal(format!("a pipe in {} cannot be made: {error}", temporary.display()));
-    let (place, pipe) = make_pipe(&temporary).map_err(io)?;
-    let mut argv = vec![text(spec.program)?, RELAY_ARG.to_owned(), spec.role.to_owned(), text(&place.0)?];
+    let (place, pipe) = spec.authority.pipes.make().map_err(io)?;
+    let mut argv = vec![text(&spec.authority.program)?, RELAY_ARG.to_owned(), spec.role.to_owned()];
     argv.extend(spec.arguments);
-    let command = spawn(spec.reach, argv, spec.cwd, spec.env, false).await?;
+    let mut env = spec.env;
+    // No other command reads it there, as it might among the arguments.
+    env.insert(PIPE_VARIABLE.into(), place.path().into());
+    let command = spawn(spec.reach, argv, spec.cwd, env, false).await?;
     let (command, lines) = (Arc::new(command), Lines::default());
     let reader = RelayReader { command, lines, is_ended: false, place: Some(place) };
     Ok((reader, RelayWriter { pipe }))
@@ -89,21 +83,6 @@ pub(super) async fn spawn(
 pub(super) fn text(path: &Path) -> Result<String, RpcError> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| RpcError::internal(format!("the path {} is not UTF-8", path.display())))
-}
-
-#[cfg(target_os = "linux")]
-fn make_pipe(directory: &Path) -> io::Result<(PipePlace, pipe::Sender)> {
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
-    let place = PipePlace(directory.join(format!("openoxide-exec-{}", uuid::Uuid::new_v4().simple())));
-    mknodat(CWD, &place.0, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
-    // Both ends, so that neither waits for the other.
-    let sender = pipe::OpenOptions::new().read_write(true).open_sender(&place.0)?;
-    Ok((place, sender))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn make_pipe(_: &Path) -> io::Result<(PipePlace, pipe::Sender)> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "commands are served on Linux only"))
 }
 
 impl RelayReader {

@@ -21,6 +21,7 @@ mod listen;
 mod methods;
 mod output;
 mod path;
+mod pipes;
 mod policy;
 mod process;
 mod process_methods;
@@ -93,7 +94,7 @@ impl ExecServer {
     /// A server that serves nobody yet.
     ///
     /// # Errors
-    /// A directory that callers may work in cannot be resolved.
+    /// A directory that callers may work in cannot be resolved, or all that there is may be written by commands.
     pub fn new(config: ExecServerConfig) -> std::io::Result<Self> {
         let environment = environment::info(&config);
         let resume = config.resume;

@@ -17,12 +17,14 @@ use super::ExecServerConfig;
 use super::error::refused;
 use super::files::settled;
 use super::path::Given;
+use super::pipes::Pipes;
 
 /// The operator's word.
 pub(super) struct Authority {
     launcher: Launcher,
     pub(super) program: PathBuf,
     pub(super) env: BTreeMap<OsString, OsString>,
+    pub(super) pipes: Pipes,
     max: SandboxMode,
     /// Without links.
     roots: Vec<PathBuf>,
@@ -50,7 +52,8 @@ impl Authority {
     /// # Errors
     /// A directory that callers may work in cannot be resolved.
     pub(super) fn new(config: ExecServerConfig) -> std::io::Result<Self> {
-        let given = if config.allow_roots.is_empty() { vec![config.cwd] } else { config.allow_roots };
+        let ExecServerConfig { launcher, program, env, cwd, allow_roots, max_sandbox: max, .. } = config;
+        let given = if allow_roots.is_empty() { vec![cwd] } else { allow_roots };
         let resolved = given.iter().map(|root| {
             let of_root = |error: std::io::Error| {
                 let why = format!("directory {} cannot be allowed: {error}; name an existing one", root.display());
@@ -58,9 +61,15 @@ impl Authority {
             };
             root.canonicalize().map_err(of_root)
         });
-        let roots = resolved.collect::<Result<_, _>>()?;
-        let ExecServerConfig { launcher, program, env, max_sandbox: max, .. } = config;
-        Ok(Self { launcher, program, env, max, roots })
+        let roots = resolved.collect::<Result<Vec<_>, _>>()?;
+        let mut writable = Vec::new();
+        if max != SandboxMode::ReadOnly {
+            let temporary = ["/tmp".into()].into_iter().chain(launcher.host_paths().tmpdir.clone());
+            writable.extend(temporary.filter_map(|path: PathBuf| path.canonicalize().ok()));
+            writable.extend(roots.iter().cloned());
+        }
+        let pipes = Pipes::new(launcher.host_paths(), &writable)?;
+        Ok(Self { launcher, program, env, pipes, max, roots })
     }
 
     /// The directory a command starts in: it exists, and lies beneath what the operator allows.

@@ -30,7 +30,11 @@ pub(super) fn start(call: Call, params: StartParams) -> impl Future<Output = Res
         let (reach, cwd, process) = prepared?;
         let id = params.process_id.clone();
         let sandbox_type = reach.sandbox_type().to_owned();
-        let start = launch(&call.shared.authority, &reach, &cwd, params);
+        let start = async {
+            // An error is a semaphore that was closed, and this one never is.
+            let _place = call.session.starting.acquire().await;
+            launch(&call.shared.authority, &reach, &cwd, params).await
+        };
         // What was begun is ended by being dropped.
         let started = tokio::select! {
             biased;
@@ -95,7 +99,7 @@ async fn launch(
     let name = argv[0].clone();
     let input = if pipe_stdin { "pipe" } else { "null" };
     let arguments = [input.to_owned(), arg0.unwrap_or_default()].into_iter().chain(argv).collect();
-    let spec = RelaySpec { reach, program, role: role::RUN, arguments, cwd, env };
+    let spec = RelaySpec { reach, authority, role: role::RUN, arguments, cwd, env };
     let (mut reader, writer) = link::start_relay(spec).await?;
     match reader.next().await {
         Some(FromRelay::Ready) => Ok(Source::Relay(reader, writer)),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use openoxide_rpc::listeners::Caller;
 use openoxide_rpc::{Outgoing, RpcError, lock};
+use tokio::sync::Semaphore;
 
 use super::error::refused;
 use super::handles::Handles;
@@ -21,11 +22,18 @@ const KEPT_OF_ONE: usize = 1 << 20;
 /// What is kept of one, however many there are.
 const KEPT_AT_LEAST: usize = 64 << 10;
 
+/// What a session does of one kind at the same time.
+const AT_ONCE: usize = 16;
+
 /// One session.
 pub(super) struct Session {
     pub(super) id: String,
     pub(super) caller: Caller,
     pub(super) handles: Handles,
+    /// Commands and workers that are being started, and operations on files; others of this session wait, and nobody else.
+    pub(super) starting: Semaphore,
+    pub(super) reading: Semaphore,
+    pub(super) changing: Semaphore,
     state: Mutex<State>,
 }
 
@@ -48,7 +56,8 @@ struct Attachment {
 
 impl Session {
     pub(super) fn new(id: String, caller: Caller) -> Arc<Self> {
-        Arc::new(Self { id, caller, handles: Handles::default(), state: Mutex::default() })
+        let [starting, reading, changing] = [AT_ONCE; 3].map(Semaphore::new);
+        Arc::new(Self { id, caller, handles: Handles::default(), starting, reading, changing, state: Mutex::default() })
     }
 
     /// Attaches a connection; false where another one is.

@@ -19,8 +19,8 @@ impl Worker {
     /// # Errors
     /// It cannot be started under this policy.
     pub(super) async fn start(authority: &Authority, reach: &Reach) -> Result<Self, RpcError> {
-        let (program, cwd) = (&authority.program, reach.policy.workspace.clone());
-        let spec = RelaySpec { reach, program, role: role::FILES, arguments: Vec::new(), cwd, env: BTreeMap::new() };
+        let cwd = reach.policy.workspace.clone();
+        let spec = RelaySpec { reach, authority, role: role::FILES, arguments: Vec::new(), cwd, env: BTreeMap::new() };
         let (mut reader, writer) = start_relay(spec).await?;
         match reader.next().await {
             Some(FromRelay::Ready) => Ok(Self { reader, writer }),

@@ -22,7 +22,8 @@ impl House {
     fn authority(&self, max: SandboxMode) -> Authority {
         let launcher = Launcher::new("/nowhere".into(), HostPaths::default());
         let roots = vec![self.root.join("work")];
-        Authority { launcher, program: "/nowhere".into(), env: BTreeMap::new(), max, roots }
+        let pipes = Pipes::new(&HostPaths::default(), &roots).unwrap();
+        Authority { launcher, program: "/nowhere".into(), env: BTreeMap::new(), pipes, max, roots }
     }
 
     fn reach(&self, max: SandboxMode, sandbox: Value) -> Result<Reach, RpcError> {
