@@ -572,7 +572,7 @@ fn a_command_reaches_neither_the_server_nor_another_command() {
     let mut client = server.client();
     client.ask("process/start", house.script("other", "sleep 600"));
     let script = format!(
-        "cat {home}/secret; ls /var/tmp/openoxide-exec-*/ && echo PIPES; chmod 700 /var/tmp/openoxide-exec-* && echo CHANGED; \
+        "cat {home}/secret; ls /var/tmp/openoxide-exec-*/*/ && echo PIPES; chmod 700 /var/tmp/openoxide-exec-*/* && echo CHANGED; \
          (exec 3<>/dev/tcp/{host}/{port}) && echo CONNECTED; kill -0 {pid} && echo SIGNALLED; ps aux | grep -c 'sleep [6]00'",
         home = house.root.join("home").display(),
         pid = server.child.id(),

@@ -15,8 +15,8 @@ use super::error::refused;
 use super::session::Session;
 use crate::protocol::code::SESSION_ATTACHED;
 
-/// Sessions at the same time. Where there are as many, the one that waits longest for its client ends.
-const MOST: usize = 256;
+/// Sessions of a caller at the same time. Where there are as many, one of them that waits for its client ends.
+const MOST: usize = 64;
 
 pub(super) struct Sessions {
     resume: Duration,
@@ -53,9 +53,10 @@ impl Sessions {
                 own.ok_or_else(|| refused(format!("there is no session {id:?} any more; initialize without it")))?
             }
             None => {
-                if all.len() >= MOST {
-                    let waiting = all.values().find(|session| !session.is_attached()).cloned();
-                    let waiting = waiting.ok_or_else(|| refused(format!("there are {MOST} sessions; close one")))?;
+                let own = || all.values().filter(|session| session.caller == *caller);
+                if own().count() >= MOST {
+                    let waiting = own().find(|session| !session.is_attached()).cloned();
+                    let waiting = waiting.ok_or_else(|| refused(format!("you have {MOST} sessions; close one")))?;
                     all.remove(&waiting.id);
                     tokio::spawn(async move { waiting.end().await });
                 }
