@@ -51,19 +51,27 @@ impl GuardArgs {
     /// # Errors
     /// They cannot be read or used.
     pub(crate) fn tokens(&self) -> anyhow::Result<Vec<Token>> {
-        let mut tokens = Vec::new();
-        if let Some(variable) = &self.token_env {
-            let secret = crate::config::variable(variable).context("--token-env")?;
-            tokens.push(token(UNNAMED, secret.trim()).with_context(|| format!("--token-env {variable}"))?);
-        }
-        if let Some(file) = &self.token_file {
-            tokens.extend(tokens_in(file).with_context(|| format!("--token-file {}", file.display()))?);
-        }
-        Ok(tokens)
+        tokens(self.token_env.as_deref(), self.token_file.as_deref())
     }
 }
 
-fn parse_host(text: &str) -> Result<String, String> {
+/// The tokens of an environment variable and of a file.
+///
+/// # Errors
+/// One that is not there, can be read by others, or could be guessed.
+pub(crate) fn tokens(variable: Option<&str>, file: Option<&Path>) -> anyhow::Result<Vec<Token>> {
+    let mut tokens = Vec::new();
+    if let Some(variable) = variable {
+        let secret = crate::config::variable(variable).context("--token-env")?;
+        tokens.push(token(UNNAMED, secret.trim()).with_context(|| format!("--token-env {variable}"))?);
+    }
+    if let Some(file) = file {
+        tokens.extend(tokens_in(file).with_context(|| format!("--token-file {}", file.display()))?);
+    }
+    Ok(tokens)
+}
+
+pub(crate) fn parse_host(text: &str) -> Result<String, String> {
     match Authority::parse(text)? {
         Authority { host, port: None } => Ok(host),
         Authority { host, port: Some(port) } => {

@@ -10,6 +10,7 @@ mod config;
 mod config_cmd;
 mod config_flags;
 mod doctor;
+mod exec_server;
 mod guard_args;
 mod log;
 mod login_cmd;
@@ -75,6 +76,8 @@ enum Mode {
     McpServer(mcp_server::McpServerArgs),
     /// Serve the app-server protocol, which Codex's own clients speak.
     AppServer(app_server::AppServerArgs),
+    /// Run commands and file operations for a client elsewhere, in the sandbox.
+    ExecServer(exec_server::ExecServerArgs),
     /// Try the whole path at once: start the server, hand it a task, watch, approve, see the result.
     Try(try_cmd::TryArgs),
     /// Run one command the way the agent would.
@@ -96,6 +99,8 @@ enum Mode {
 fn main() -> ExitCode {
     // First of all, because this process may be the supervisor of one command.
     openoxide_sandbox::dispatch_helper_with(Some(openoxide_core::serve_reads));
+    // Or the relay between a server and one command, inside of the sandbox.
+    openoxide_exec_server::dispatch_relay();
     openoxide_sandbox::hide_own_process(config::stays_dumpable());
     let given = codex_flags::read(std::env::args_os());
     if given.asks_version {
@@ -123,6 +128,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.mode {
         Mode::McpServer(args) => mcp_server::run(&args, &cli.global, exe),
         Mode::AppServer(args) => app_server::run(&args, &cli.global, exe),
+        Mode::ExecServer(args) => exec_server::run(&args, &cli.global, exe),
         Mode::Sandbox(args) => sandbox_cmd::run(args, &cli.global, exe),
         Mode::Rules(args) => rules_cmd::run(args, &cli.global),
         Mode::Threads(args) => threads_cmd::run(args),

@@ -104,6 +104,8 @@ pub struct Outgoing {
     hurried: Notify,
     /// Whether the client has little time left to read: it has ended its input.
     is_hurried: AtomicBool,
+    /// Whether the client has ended the connection itself.
+    was_said_goodbye: AtomicBool,
     /// One permit each, for a task that makes an answer or a log message.
     answering: Semaphore,
     telling: Semaphore,
@@ -125,6 +127,7 @@ impl Default for Outgoing {
             grown: Notify::new(),
             hurried: Notify::new(),
             is_hurried: AtomicBool::new(false),
+            was_said_goodbye: AtomicBool::new(false),
             answering: Semaphore::new(1),
             telling: Semaphore::new(1),
         }
@@ -335,6 +338,17 @@ impl Outgoing {
     pub fn hurry(&self) {
         self.is_hurried.store(true, Ordering::Release);
         self.hurried.notify_waiters();
+    }
+
+    /// Whether the client has ended the connection itself, by a close or the end of its stream. Otherwise it may have been
+    /// cut off.
+    pub fn was_said_goodbye(&self) -> bool {
+        self.was_said_goodbye.load(Ordering::Acquire)
+    }
+
+    /// Notes that. For transports, before they let go of the input.
+    pub(crate) fn say_goodbye(&self) {
+        self.was_said_goodbye.store(true, Ordering::Release);
     }
 
     /// Waits until more input may be read. Cancel-safe.

@@ -50,8 +50,15 @@ where
     fn carry(self: Box<Self>, lines: mpsc::Sender<Input>, out: Arc<Outgoing>, patience: Duration) -> Carrying {
         Box::pin(async move {
             // A long line is cut and a long answer is written at the same time.
-            let _reader = AbortOnDrop(tokio::spawn(read_lines(self.reader, lines)));
-            write_lines(self.writer, out, patience).await;
+            let Self { reader, writer } = *self;
+            let noted = Arc::clone(&out);
+            let _reader = AbortOnDrop(tokio::spawn(async move {
+                let until_noted = lines.clone();
+                read_lines(reader, lines).await;
+                noted.say_goodbye();
+                drop(until_noted);
+            }));
+            write_lines(writer, out, patience).await;
         })
     }
 }

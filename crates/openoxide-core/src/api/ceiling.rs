@@ -146,7 +146,8 @@ impl Ceiling {
     }
 
     /// Directories below which threads may work, without links; none means anywhere.
-    pub(crate) fn roots(&self) -> Option<&[PathBuf]> {
+    #[must_use]
+    pub fn roots(&self) -> Option<&[PathBuf]> {
         self.roots.as_ref().map(|roots| roots.left.as_slice())
     }
 

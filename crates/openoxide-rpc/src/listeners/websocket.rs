@@ -145,7 +145,7 @@ impl WebSocket {
         let (mut sink, mut stream) = socket.split();
         let held = AtomicBool::new(false);
         let end = {
-            let reading = read(&mut stream, lines, &held, stopping.clone());
+            let reading = read(&mut stream, lines, &held, &out, stopping.clone());
             let mut writer =
                 Writer { sink: &mut sink, out: &out, traffic: &traffic, held: &held, keep_alive, patience };
             // Whichever ends first ends both. What the other gives up is part of a connection that has ended.
@@ -175,6 +175,7 @@ async fn read(
     stream: &mut SplitStream<Socket>,
     lines: mpsc::Sender<Input>,
     held: &AtomicBool,
+    out: &Outgoing,
     mut stopping: watch::Receiver<bool>,
 ) -> End {
     let mut feeder = Some(Feeder::new(lines));
@@ -194,7 +195,11 @@ async fn read(
                 return End::Refused(CloseCode::Unsupported, reason.to_owned());
             }
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
-            Some(Ok(Message::Close(_))) | None => return End::Closed,
+            Some(Ok(Message::Close(_))) => {
+                out.say_goodbye();
+                return End::Closed;
+            }
+            None => return End::Closed,
             Some(Err(error)) => return end_of(error),
         };
         if let Some(feeder) = &feeder {
