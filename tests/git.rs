@@ -96,7 +96,10 @@ fn the_agent_commits_where_it_is_configured() {
         assert!(!log.lines().any(|line| line == name), "{name}: {log}");
     }
     let environment = house.environment();
-    assert!(environment.contains("git: a command line that is nothing but git may write"), "{environment}");
+    assert!(
+        environment.contains("writing with git: a command line that is nothing but git may write"),
+        "{environment}"
+    );
     // In a work tree and in a submodule of it.
     house.shell("cd repo; git worktree add -q ../tree 2>&1; git -c protocol.file.allow=always submodule add -q ../repo sub; git commit -qm sub");
     let (_, told) = house.turn(&house.path("tree"), &["git commit --allow-empty -m tree"]);
@@ -118,7 +121,7 @@ fn nothing_changes_where_nothing_is_configured() {
     let house = House::new("network_access = false");
     let (_, told) = house.turn(&house.path("repo"), &["git commit --allow-empty -m two"]);
     assert!(told[0].contains("Read-only file system"), "{told:?}");
-    assert!(!house.environment().contains("git:"));
+    assert!(!house.environment().contains("writing with git"));
 }
 
 #[test]

@@ -1,7 +1,18 @@
 //! The standing instructions every thread begins with, unless its caller brings others.
 
-/// The built-in base instructions.
-pub(crate) const BASE: &str = include_str!("instructions.md");
+/// The built-in base instructions for a model that changes files by patches.
+pub(crate) const FOR_PATCHES: &str = concat!(
+    include_str!("instructions/begin.md"),
+    include_str!("instructions/patch.md"),
+    include_str!("instructions/end.md")
+);
+
+/// The same for one that does it by edits.
+pub(crate) const FOR_EDITS: &str = concat!(
+    include_str!("instructions/begin.md"),
+    include_str!("instructions/edit.md"),
+    include_str!("instructions/end.md")
+);
 
 /// What a thread with reading tools only is told on top.
 pub(crate) const READ_ONLY: &str = "This thread answers a question. Its tools read and change nothing; commands, where \
@@ -130,6 +141,14 @@ mod tests {
 
     #[test]
     fn the_standing_text_stays_short() {
-        assert!(BASE.len() + READ_ONLY.len() < 6_000, "{}", BASE.len() + READ_ONLY.len());
+        for base in [FOR_PATCHES, FOR_EDITS] {
+            assert!(base.len() + READ_ONLY.len() < 7_500, "{}", base.len() + READ_ONLY.len());
+        }
+    }
+
+    #[test]
+    fn a_model_is_told_of_its_own_way_to_change_files_alone() {
+        assert!(FOR_PATCHES.contains("*** Begin Patch") && !FOR_PATCHES.contains("`write_file`"));
+        assert!(FOR_EDITS.contains("`write_file`") && !FOR_EDITS.contains("apply_patch"));
     }
 }

@@ -1,6 +1,7 @@
 //! What a sandbox of our own namespaces promises, tried from within the box of a thread: the checks and probes that commands in
-//! boxes of their own meet (`confinement.rs`, `probes.rs`, `attempts.rs`, `everyday.rs`), but for those that type into the command or tell its two streams
-//! apart: a command of a thread has an empty input and one stream.
+//! boxes of their own meet (`confinement.rs`, `probes.rs`, `attempts.rs`, `everyday.rs`), but for those that type into the command,
+//! tell its two streams apart or read them while it runs (a command of a thread has an empty input and one stream, which the
+//! helper of these tests hands on at the end), and those that kill who looks after it, which `keepers.rs` has.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -26,6 +27,18 @@ checks! { Backend::Namespaces;
         a_link_and_what_it_leads_to_are_not_written,
         what_leads_nowhere_stops_no_command,
     }
+    git {
+        git_writes_its_repository,
+        git_writes_from_a_work_tree,
+        git_writes_from_a_submodule,
+        what_git_obeys_is_held,
+        what_another_work_tree_obeys_is_held,
+        nothing_that_was_planted_runs_for_the_user,
+        what_leads_out_of_a_repository_is_swept,
+        only_a_repository_of_the_workspace_is_opened,
+        a_way_that_a_command_could_have_made_opens_nothing,
+        other_commands_write_no_repository,
+    }
     pinned {
         no_ancestor_of_a_workspace_is_replaced,
         another_directory_of_the_same_path_is_not_written,
@@ -44,9 +57,7 @@ checks! { Backend::Namespaces;
         nothing_is_left_after_the_end,
         nothing_is_left_after_many_at_once,
         what_a_killed_supervisor_left_goes_with_the_next_command,
-        what_one_command_relies_on_stays_when_another_ends,
         everything_ends_with_a_killed_server,
-        what_leaves_the_session_ends_with_the_command,
     }
     network {
         the_host_is_out_of_reach,
@@ -83,7 +94,7 @@ checks! { Backend::Namespaces;
         python_works,
         node_serves_itself,
     }
-    probes { boundaries_hold, boundaries_are_real, work_goes_on, other_repositories_hold, nothing_outlives_a_command, nothing_is_inherited }
+    probes { boundaries_hold, boundaries_are_real, other_repositories_hold, nothing_is_inherited }
     everyday {
         cargo_tests_a_crate, npm_installs_a_local_package, python_tests_run,
         git_tells_of_its_repository, git_does_not_change_its_repository, make_builds, c_is_built_in_tmpdir,

@@ -174,10 +174,10 @@ impl CommandRunner for Pretend {
         let text = spec.argv.last().cloned().unwrap_or_default();
         let place = match &spec.policy {
             policy if policy.mode == SandboxMode::DangerFullAccess => " outside".to_owned(),
-            policy if policy.workspace_write.network_access => " with network".to_owned(),
+            policy if policy.widening.network => " with network".to_owned(),
             _ if !spec.git_from.is_empty() => " committing".to_owned(),
-            policy if policy.workspace_write.writable_roots.is_empty() => String::new(),
-            policy => format!(" writing {:?}", policy.workspace_write.writable_roots),
+            policy if policy.widening.writable_roots.is_empty() => String::new(),
+            policy => format!(" writing {:?}", policy.widening.writable_roots),
         };
         self.log.lock().unwrap().push(format!("spawn {text}{place}"));
         self.spawned.notify_one();

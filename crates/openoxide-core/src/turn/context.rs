@@ -73,7 +73,7 @@ fn environment(shell: Shell, core: &Config, thread: &ThreadConfig, now: &str) ->
     let _ = writeln!(text, "sandbox: {}; {}", thread.sandbox.as_str(), confined(core, thread));
     let policy = SandboxPolicy::new(thread.sandbox, thread.cwd.clone(), core.workspace_write.clone());
     if policy.opens_git() && !thread.read_only_tools {
-        let _ = writeln!(text, "git: {GIT}");
+        let _ = writeln!(text, "writing with git: {GIT}");
     }
     let network = core.workspace_write.network_access;
     if thread.sandbox != SandboxMode::DangerFullAccess {

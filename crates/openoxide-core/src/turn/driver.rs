@@ -319,7 +319,7 @@ impl Driver {
         self.asking = tracing::info_span!("model", model = config.model);
         self.stream = Some(core.provider.stream(ModelRequest {
             model: &config.model,
-            instructions: config.base_instructions.as_deref().unwrap_or(instructions::BASE),
+            instructions: prefix::instructions_of(config),
             input: &history,
             tools: self.host.toolbox().specs(),
             cache_key: &self.cache_key,
@@ -332,7 +332,7 @@ impl Driver {
         let compaction = Compaction {
             provider: Arc::clone(&core.provider),
             model: config.model.clone(),
-            instructions: config.base_instructions.as_deref().unwrap_or(instructions::BASE).to_owned(),
+            instructions: prefix::instructions_of(config).to_owned(),
             tools: self.host.toolbox().specs().into(),
             cache_key: self.cache_key.clone(),
             prompt: config

@@ -7,7 +7,17 @@ use std::fmt::Write as _;
 use openoxide_llm::{Provider, ToolSpec};
 use sha2::{Digest as _, Sha256};
 
+use crate::tools::EditStyle;
 use crate::{ThreadConfig, instructions};
+
+/// The instructions of a thread: those of its caller, or the built-in ones for its model.
+pub(super) fn instructions_of(config: &ThreadConfig) -> &str {
+    let built_in = || match EditStyle::of(&config.model) {
+        EditStyle::Patch => instructions::FOR_PATCHES,
+        EditStyle::Edit => instructions::FOR_EDITS,
+    };
+    config.base_instructions.as_deref().unwrap_or_else(built_in)
+}
 
 /// The digest of what the requests of a thread begin with, in hexadecimal.
 pub(super) fn digest(config: &ThreadConfig, tools: &[ToolSpec], provider: &dyn Provider) -> String {
@@ -17,7 +27,7 @@ pub(super) fn digest(config: &ThreadConfig, tools: &[ToolSpec], provider: &dyn P
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part);
     };
-    add(config.base_instructions.as_deref().unwrap_or(instructions::BASE));
+    add(instructions_of(config));
     for tool in tools {
         let (name, description, takes) = match tool {
             ToolSpec::Function { name, description, parameters } => (name, description, parameters.to_string()),

@@ -2,8 +2,7 @@
 
 use openoxide_sandbox::SandboxMode;
 
-use std::path::Path;
-
+use super::place::CommandPlace;
 use super::program::{base_name, system_name};
 use super::safe::{self, Safe};
 use super::scan::{self, Found, Match};
@@ -34,15 +33,6 @@ pub enum Request<'a> {
         /// How far the changes reach.
         reach: PatchReach,
     },
-}
-
-/// Where a command runs.
-#[derive(Debug, Clone, Copy)]
-pub struct CommandPlace<'a> {
-    /// Its directory, absolute and without links.
-    pub cwd: &'a Path,
-    /// The thread's directory, the same.
-    pub workspace: &'a Path,
 }
 
 /// How far a patch reaches.

@@ -20,6 +20,7 @@ mod lexer;
 #[cfg(test)]
 mod model_tests;
 mod options;
+mod place;
 mod program;
 mod reach;
 mod readers;
@@ -31,8 +32,9 @@ mod spelling_tests;
 #[cfg(test)]
 mod tests;
 
-pub use self::decide::{CommandPlace, PatchReach, Request, decide};
+pub use self::decide::{PatchReach, Request, decide};
 pub use self::git_line::git_starts;
+pub use self::place::CommandPlace;
 pub use self::runners::runs_what_others_wrote;
 
 /// The commands of a shell line by their words, where the line holds nothing but plain ones: for showing what it does.

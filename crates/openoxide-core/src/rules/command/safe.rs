@@ -1,9 +1,9 @@
 //! Commands that only read, with the options with which they only read. Whoever adds one has to know what each of its
 //! options can do: run a program, write a file, or read what is nobody's business.
 
-use super::CommandPlace;
 use super::git;
 use super::lexer::{Command, Word};
+use super::place::CommandPlace;
 use super::program::system_name;
 use super::reach::{self, Recursion, is_secret};
 use super::readers::SPECS;

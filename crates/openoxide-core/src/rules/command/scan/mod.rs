@@ -2,6 +2,7 @@
 //! out serves to refuse and to ask, never to allow, so that a guess too many does little harm.
 
 mod carried;
+mod guess;
 mod reader;
 mod runs;
 mod texts;
@@ -9,37 +10,10 @@ mod tools;
 mod word;
 mod wrappers;
 
+pub(super) use self::guess::{Found, Guess};
 pub(super) use self::word::{Match, Word};
 
 use self::runs::Search;
-
-/// A command as it might be run: its words, and how its pipeline began.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Guess {
-    pub(super) words: Vec<Word>,
-    /// Targets of redirections that write.
-    pub(super) writes: Vec<String>,
-    /// Where a `cd` ahead of it went.
-    pub(super) directory: Option<String>,
-    /// More words follow that are not known.
-    goes_on: bool,
-    /// It may be run, or only be spoken of.
-    is_hint: bool,
-    /// Texts in it that may be programs of another language. None of a command whose words are data.
-    texts: Vec<String>,
-    /// Its words may be another command, of a program that is not known to run them.
-    may_wrap: bool,
-    /// Something beside its words may say what it does.
-    is_set_up: bool,
-}
-
-/// What was found out about a line.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Found {
-    pub(super) guesses: Vec<Guess>,
-    /// Why the line as a whole cannot be followed.
-    pub(super) unclear: Option<String>,
-}
 
 /// Whether a program of this name runs another.
 pub(super) fn is_wrapper(name: &str) -> bool {
@@ -58,93 +32,4 @@ pub(super) fn read_words(words: &[String]) -> Found {
     let mut search = Search::default();
     search.words(words.iter().map(Word::plain).collect());
     search.found()
-}
-
-impl Guess {
-    /// The words as texts.
-    pub(super) fn texts(&self) -> Vec<String> {
-        self.words.iter().map(|word| word.text.clone()).collect()
-    }
-
-    /// Whether it is certain that the words are a command's, if they are run at all.
-    pub(super) fn is_command(&self) -> bool {
-        !self.is_hint
-    }
-
-    /// Whether it begins with these words, options between them passed over.
-    pub(super) fn begins_with(&self, prefix: &[String]) -> Match {
-        let Some((program, rest)) = prefix.split_first() else { return Match::No };
-        let begins = match self.words.split_first() {
-            Some((first, words)) => match first.is_program(program) {
-                Match::No => Match::No,
-                // Whatever follows is not known to be its words.
-                Match::Maybe if first.hides_what_follows() => Match::Maybe,
-                found => found.min(self.follow(words, rest)),
-            },
-            None => Match::No,
-        };
-        let begins = if self.is_hint { begins.min(Match::Maybe) } else { begins };
-        if begins != Match::No {
-            return begins;
-        }
-        let is_set_up =
-            self.is_set_up && self.words.first().is_some_and(|first| first.is_program(program) != Match::No);
-        let wraps = || self.may_wrap && !rest.is_empty() && self.holds(program, rest);
-        let mentions = || self.texts.iter().any(|text| mentions(text, prefix));
-        if is_set_up || wraps() || mentions() { Match::Maybe } else { Match::No }
-    }
-
-    fn follow(&self, words: &[Word], prefix: &[String]) -> Match {
-        let Some((part, rest)) = prefix.split_first() else { return Match::Yes };
-        let Some((word, after)) = words.split_first() else {
-            return if self.goes_on { Match::Maybe } else { Match::No };
-        };
-        if word.hides_what_follows() {
-            return Match::Maybe;
-        }
-        let found = match word.is(part) {
-            Match::No => Match::No,
-            found => found.min(self.follow(after, rest)),
-        };
-        if found != Match::No || !word.text.starts_with('-') {
-            return found;
-        }
-        let passed = self.follow(after, prefix);
-        // Whether the option takes the next word is not known.
-        let with_value = match after.split_first() {
-            Some((value, after)) if !word.text.contains('=') && !value.text.starts_with('-') => {
-                self.follow(after, prefix).min(Match::Maybe)
-            }
-            _ => Match::No,
-        };
-        passed.max(with_value)
-    }
-
-    /// Whether the words of the prefix stand among its own.
-    fn holds(&self, program: &str, rest: &[String]) -> bool {
-        let ends = 1..self.words.len();
-        ends.into_iter().any(|at| {
-            self.words[at].is_program(program) == Match::Yes && self.follow(&self.words[at + 1..], rest) == Match::Yes
-        })
-    }
-}
-
-/// How far from each other the words of a prefix may stand in a program of another language.
-const APART: usize = 5;
-
-/// Whether a text in any language names the words of a prefix, near each other.
-fn mentions(text: &str, prefix: &[String]) -> bool {
-    if prefix.len() < 2 {
-        return false;
-    }
-    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
-    let tokens: Vec<&str> = text.split(|c| !is_part(c)).filter(|token| !token.is_empty()).collect();
-    let follows = |at: usize| {
-        let mut from = at + 1;
-        prefix[1..].iter().all(|part| {
-            let near = tokens.iter().skip(from).take(APART).position(|token| token == part);
-            near.map(|near| from += near + 1).is_some()
-        })
-    };
-    tokens.iter().enumerate().any(|(at, token)| *token == prefix[0] && follows(at))
 }

@@ -1,9 +1,10 @@
 //! What the commands of a line run: through wrappers, shells, substitutions, and programs that take a command along.
 
+use super::guess::{Found, Guess};
 use super::reader;
 use super::texts::{joined, opened, printed};
 use super::word::Word;
-use super::{Found, Guess, tools, wrappers};
+use super::{tools, wrappers};
 use crate::rules::command::program::base_name;
 
 /// The deepest nesting that is followed.
