@@ -16,7 +16,7 @@ use crate::closed_output;
 use crate::config::{Config, Fallback};
 use crate::guard_args::GuardArgs;
 
-use crate::serving::{Access, CoreArgs, Serving};
+use crate::serving::{self, Access, CoreArgs, Serving};
 use crate::watchdog::{Input, Watchdog};
 
 /// The release of Codex whose app-server this is taken for: clients send newer fields to no older one.
@@ -139,14 +139,7 @@ pub(crate) fn run(args: &AppServerArgs, global: &Global, exe: PathBuf) -> anyhow
     home.as_deref().map_or(Ok(()), crate::config::home::prepare_if_possible)?;
     let config = Config::load(global)?;
     let watchdog = Watchdog::start(if is_listening { Input::Elsewhere } else { Input::Standard })?;
-    if let Err(error) = openoxide_sandbox::raise_descriptor_limit() {
-        tracing::warn!("the limit on open descriptors was not raised: {error}");
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).min(4))
-        .enable_all()
-        .build()
-        .context("cannot start the async runtime")?;
+    let runtime = serving::runtime()?;
     runtime.block_on(async {
         let guard = guard(&args.guard)?;
         let access = Access {

@@ -17,6 +17,7 @@ use crate::config::ceiling::{self, Limits};
 use crate::config::{self, Config};
 use crate::guard_args;
 use crate::sandbox_cmd::parse_mode;
+use crate::serving;
 use crate::watchdog::{Input, Watchdog};
 
 /// Arguments of `openoxide exec-server`.
@@ -100,14 +101,7 @@ pub(crate) fn run(args: &ExecServerArgs, global: &Global, exe: PathBuf) -> anyho
         bail!("--token-file and --token-env are for ws://; on the standard streams the client is whoever started this");
     }
     let watchdog = Watchdog::start(if is_stdio { Input::Standard } else { Input::Elsewhere })?;
-    if let Err(error) = openoxide_sandbox::raise_descriptor_limit() {
-        tracing::warn!("the limit on open descriptors was not raised: {error}");
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).min(4))
-        .enable_all()
-        .build()
-        .context("cannot start the async runtime")?;
+    let runtime = serving::runtime()?;
     runtime.block_on(async {
         let cwd = config::current_directory()?;
         let mut host_paths = config::places(Some(cwd.clone())).host_paths();

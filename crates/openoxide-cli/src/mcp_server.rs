@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use openoxide_core::{Interruption, SandboxMode, ThreadManager};
 use openoxide_mcp_server::{ApprovalStrategy, HttpConfig, OnEof, Server, ServerConfig, ToolFamilies, serve};
 
@@ -16,7 +16,7 @@ use crate::Global;
 use crate::app_server;
 use crate::closed_output;
 use crate::config::{Config, Fallback};
-use crate::serving::{Access, CoreArgs, Serving};
+use crate::serving::{self, Access, CoreArgs, Serving};
 use crate::watchdog::{Input, Watchdog};
 
 /// How long the clients of the app-server may take to be told that everything has ended.
@@ -93,15 +93,7 @@ pub(crate) fn run(args: &McpServerArgs, global: &Global, exe: PathBuf) -> anyhow
     // With `finish` the end of input ends nothing by itself.
     let ends_with_input = !is_listening && args.on_eof == Eof::Interrupt;
     let watchdog = Watchdog::start(if ends_with_input { Input::Standard } else { Input::Elsewhere })?;
-    // Threads, commands and connections hold descriptors, and the usual soft limit is for programs that hold few.
-    if let Err(error) = openoxide_sandbox::raise_descriptor_limit() {
-        tracing::warn!("the limit on open descriptors was not raised: {error}");
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).min(4))
-        .enable_all()
-        .build()
-        .context("cannot start the async runtime")?;
+    let runtime = serving::runtime()?;
     runtime.block_on(async {
         let listener = args.http.config(&config.mcp_server)?;
         let beside = args.app_server.as_ref();

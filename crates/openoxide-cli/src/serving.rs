@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use openoxide_core::{ApprovalPolicy, Ceiling, Config as CoreConfig, SandboxMode};
 use openoxide_sandbox::Launcher;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::config::ceiling::{self, Limits};
 use crate::config::{Config, Fallback, Persistence};
@@ -20,6 +22,20 @@ const PERSON_TAKES_MS: u64 = 300;
 /// Why commands do not get the network of this machine beside a listener without a token.
 const NO_HOST_NETWORK: &str = "the listener has no token, so that a command could call it and leave its sandbox; start the \
                                server with --token-file or --token-env";
+
+/// The runtime of a mode that serves, with room for what it holds open.
+///
+/// # Errors
+/// The system gives no threads for it.
+pub(crate) fn runtime() -> anyhow::Result<Runtime> {
+    // Threads, commands and connections hold descriptors, and the usual soft limit is for programs that hold few.
+    if let Err(error) = openoxide_sandbox::raise_descriptor_limit() {
+        tracing::warn!("the limit on open descriptors was not raised: {error}");
+    }
+    let workers = std::thread::available_parallelism().map_or(2, usize::from).min(4);
+    let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    runtime.context("cannot start the async runtime")
+}
 
 /// Arguments of every mode that serves.
 #[derive(Debug, clap::Args)]
